@@ -99,18 +99,18 @@ async function checkExport(
     return { check: null, problem: "the task of the model is unknown; name one with --task or --data" };
   const encodings = tokenizeAll(model, texts);
   const expected = await predictProbabilities(model, model.weights, encodings);
-  const compare = async (bytes: Uint8Array): Promise<ExportComparison> => {
+  const compare = async (bytes: Uint8Array, isQuantized: boolean): Promise<ExportComparison> => {
     const { labels, reference: name } = model;
     const { padId } = model.tokenizer.special;
-    const onnx = await openOnnxClassifier(found.runtime, bytes, { name, labels, padId, threads });
+    const onnx = await openOnnxClassifier(found.runtime, bytes, { name, labels, padId, threads, isQuantized });
     try {
       return compareRows(expected, (await classify(onnx, encodings)).map(softmax));
     } finally {
       onnx.close();
     }
   };
-  const quantized = exported.quantized ? await compare(exported.quantized) : null;
-  return { check: { texts: texts.length, model: await compare(exported.model), quantized }, problem: null };
+  const quantized = exported.quantized ? await compare(exported.quantized, true) : null;
+  return { check: { texts: texts.length, model: await compare(exported.model, false), quantized }, problem: null };
 }
 
 async function sampleTexts(

@@ -4,14 +4,16 @@ import { isEndpoint } from "../actions/load/load-victim.js";
 import { type VerifyRequest, verify as verifyJournals, verifyRequestSchema } from "../actions/verify/verify.js";
 import { UserError } from "../base/errors.js";
 import type { Callbacks } from "../base/events.js";
-import { readJson, sha256File } from "../base/files.js";
+import { exists, readJson, readText, sha256File } from "../base/files.js";
 import { validate } from "../base/validate.js";
 import { describeDifference, type FileVerification, findDifference, type VerifiedClass } from "../base/verification.js";
 import { checksFolder } from "../runs/attack-folder.js";
+import { readPackageVersion } from "../runs/environment.js";
 import { createContext, createResult, openAudit } from "./audit.js";
 import { auditRequestSchema } from "./audit-request.js";
 import { type AuditResult, auditFiles, auditResultSchema } from "./audit-result.js";
 import type { StepResult } from "./context.js";
+import { createStatement } from "./statement.js";
 import { listSteps } from "./steps.js";
 
 /**
@@ -37,7 +39,8 @@ async function findAudit(path: string): Promise<string | null> {
 }
 
 async function verifyAudit(path: string, request: VerifyRequest, callbacks: Callbacks): Promise<FileVerification> {
-  const recorded = validate(auditResultSchema, await readJson(path, "the audit"), path);
+  const written = await readJson(path, "the audit");
+  const recorded = validate(auditResultSchema, written, path);
   const folder = dirname(path);
   for (const [file, hash] of Object.entries(recorded.files)) {
     if (relative(folder, join(folder, file)).startsWith(".."))
@@ -76,8 +79,35 @@ async function verifyAudit(path: string, request: VerifyRequest, callbacks: Call
   if (difference)
     throw new UserError(`${path}: ${describeDifference(difference, "the model and the data", "the audit")}.`);
   const count = recorded.claims.length;
-  const claims = { count, what: "claims recomputed from the model, the data and the journals", isVerified: true };
-  return { journal: path, lines: count, classes: [claims, ...lines] };
+  const classes = [
+    { count, what: "claims recomputed from the model, the data and the journals", isVerified: true },
+    ...(await checkPages(path, written as AuditResult)),
+    ...lines,
+    { count: recorded.notMeasured.length, what: "checks that the audit did not measure", isVerified: false },
+    { count: 1, what: "header that names the model, the data and the settings", isVerified: false },
+  ];
+  return { journal: path, lines: count, classes: classes.filter((each) => each.count > 0) };
+}
+
+/** The page and the statement follow from audit.json, in the version that wrote them. */
+async function checkPages(path: string, written: AuditResult): Promise<VerifiedClass[]> {
+  const folder = dirname(path);
+  const isSame = written.temper === readPackageVersion();
+  const { renderAudit } = await import("./page.js");
+  const computed = {
+    [auditFiles.page]: renderAudit(written),
+    [auditFiles.statement]: `${JSON.stringify(await createStatement(written, path), null, 2)}\n`,
+  };
+  const classes: VerifiedClass[] = [];
+  for (const [name, expected] of Object.entries(computed)) {
+    const file = join(folder, name);
+    if (!(await exists(file))) continue;
+    if (isSame && (await readText(file, "a file of the audit")) !== expected)
+      throw new UserError(`${file}: it says something else than audit.json. Remove it, or audit again.`);
+    const what = `${name} ${isSame ? "written again from audit.json" : `of Temper ${written.temper}`}`;
+    classes.push({ count: 1, what, isVerified: isSame });
+  }
+  return classes;
 }
 
 /** Everything that follows from the model and the data. The last digits of a number may be others on another host. */

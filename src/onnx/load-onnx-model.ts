@@ -6,13 +6,14 @@ import { checkRegularFile, sha256File } from "../base/files.js";
 import { readTextSettings } from "../models/checkpoint/load.js";
 import type { Model, ModelSession } from "../models/index.js";
 import type { Tokenization } from "../text/encoding.js";
+import type { OnnxFile } from "./find-onnx-file.js";
 import { findOnnxRuntime } from "./find-onnx-runtime.js";
-import { openOnnxClassifier } from "./onnx-classifier.js";
+import { type OnnxClassifierOptions, openOnnxClassifier } from "./onnx-classifier.js";
 
 export async function loadOnnxModel(
   reference: string,
   folder: string,
-  file: string,
+  { path: file, precision }: OnnxFile,
   options: {
     readonly threads: number;
     /** The tokenization of a model that Temper did not export. */
@@ -36,14 +37,14 @@ export async function loadOnnxModel(
     reference,
     ...(normalize && { normalize }),
     newlyInitialized: [],
-    session: await openSession(file, model, options.threads),
+    session: await openSession(file, model, { threads: options.threads, isQuantized: precision === "int8" }),
   };
 }
 
 async function openSession(
   file: string,
   model: Pick<Model, "tokenizer" | "labels" | "folder"> & Pick<ModelSession, "exportedFrom">,
-  threads: number,
+  options: Pick<OnnxClassifierOptions, "threads" | "isQuantized">,
 ): Promise<ModelSession> {
   const { tokenizer, labels, folder, exportedFrom } = model;
   const found = findOnnxRuntime();
@@ -53,7 +54,7 @@ async function openSession(
     await checkRegularFile(path, "the ONNX file", { kind: "weights", root: folder });
   const { padId } = tokenizer.special;
   return {
-    classifier: await openOnnxClassifier(runtime, file, { name: file, labels, padId, threads }),
+    classifier: await openOnnxClassifier(runtime, file, { name: file, labels, padId, ...options }),
     engine: `onnxruntime-node ${runtime.env.versions.node}`,
     hash: () => hashOnnxModel(folder, file),
     exportedFrom,

@@ -15,6 +15,8 @@ export interface OnnxClassifierOptions {
   readonly labels: readonly string[];
   readonly padId: number;
   readonly threads: number;
+  /** True for 8-bit weights. Inputs have one scale per call, so a text would change the answers to others. */
+  readonly isQuantized: boolean;
 }
 
 const knownInputs = ["input_ids", "attention_mask", "token_type_ids"];
@@ -25,7 +27,7 @@ export async function openOnnxClassifier(
   file: string | Uint8Array,
   options: OnnxClassifierOptions,
 ): Promise<Classifier> {
-  const { name, labels, padId } = options;
+  const { name, labels, padId, isQuantized } = options;
   const session = await createSession(runtime, file, options);
   try {
     const inputs = checkInputs(session, name);
@@ -35,8 +37,8 @@ export async function openOnnxClassifier(
     return {
       numLabels: labels.length,
       padId,
-      // Batches of equal length need no padding, and their activations fit the cache.
-      batchTokens: 2048,
+      // Batches of equal length need no padding, and their activations fit the cache. With 1, a batch is one text.
+      batchTokens: isQuantized ? 1 : 2048,
       batchCost: 32,
       computeLogits: run,
       close: () => void session.release().catch(() => undefined),

@@ -67,7 +67,8 @@ export async function openPortableModel(
     throw new UserError(`Expected ${names[0]}. Pass the folder that temper export has written.`);
   const labels = Object.values(config.id2label ?? {});
   const padId = config.pad_token_id ?? 0;
-  const classifier = await openOnnxClassifier(runtime, file, { name, labels, padId, threads });
+  const isQuantized = name.includes("quantized");
+  const classifier = await openOnnxClassifier(runtime, file, { name, labels, padId, threads, isQuantized });
   const maxLength = config.temper?.maxLength ?? settings.model_max_length ?? config.max_position_embeddings ?? 512;
   const isCanonical = config.temper?.normalize === "canonical";
   const { unk_token: unknown = "[UNK]" } = settings;
@@ -75,7 +76,7 @@ export async function openPortableModel(
   return {
     labels,
     unknown: typeof unknown === "string" ? unknown : unknown.content,
-    tieMargin: getTieMargin(name.includes("quantized") ? "int8" : "fp32"),
+    tieMargin: getTieMargin(isQuantized ? "int8" : "fp32"),
     predictor: {
       name,
       numLabels,

@@ -1,6 +1,6 @@
 import { getConfusable } from "./confusables.js";
 import { foldVisible } from "./fold-visible.js";
-import { decodeInvisible } from "./hidden-text.js";
+import { decodeInvisible, invisible } from "./hidden-text.js";
 
 /** Scripts whose spelling needs joiners: those of Persian, Urdu and India. */
 const joining =
@@ -10,11 +10,7 @@ const joining =
 const neededJoiner =
   `(?<=[${joining}])[\\u200c\\u200d](?=[${joining}])|` +
   "(?<=[\\p{Extended_Pictographic}\\p{Emoji_Modifier}]\\ufe0f?)\\u200d(?=\\p{Extended_Pictographic})";
-/** Zero-width and control characters, and those that change the direction of the text. */
-const invisible = new RegExp(
-  `(?!${neededJoiner})[\\p{Default_Ignorable_Code_Point}\\p{Bidi_Control}]|(?!\\s)\\p{Cc}`,
-  "gu",
-);
+const removed = new RegExp(`(?!${neededJoiner})(?:${invisible})`, "gu");
 /** A letter with more marks than any script uses. Sorting them would take quadratic time. */
 const manyMarks = /(\p{M}{16})\p{M}+/gu;
 /** A word with its marks, or another character. */
@@ -54,14 +50,14 @@ function canonicalizeOnce(text: string): string {
   // Most texts are plain, and nothing else changes in them.
   if (/^[\t\n\r -~]*$/.test(text)) return joinLetters(text);
   const hidden = decodeInvisible(text);
-  const visible = text.replaceAll(invisible, "") + (hidden && ` ${hidden}`);
+  const visible = text.replaceAll(removed, "") + (hidden && ` ${hidden}`);
   const composed = visible.replaceAll(manyMarks, "$1").normalize("NFKC");
   const folded = foldVisible(composed).replaceAll(wordOrCharacter, foldConfusables);
   return joinLetters(folded);
 }
 
 function joinLetters(text: string): string {
-  const spaced = text.replaceAll(/\s+/gu, " ").trim();
+  const spaced = text.replaceAll(/[\s\u2800]+/gu, " ").trim();
   return spaced.replaceAll(spacedLetters, (run, separator: string) => run.replaceAll(separator, ""));
 }
 

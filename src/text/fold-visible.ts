@@ -40,9 +40,11 @@ function hasLooseMarks(word: string): boolean {
 }
 
 /** Turned letters that hardly any language uses, and the letters that they show. */
-const turned = new Map(Array.from("ɐɟƃɥᴉɾʞʅɹʇʌʍʎ", (letter, i) => [letter, "afghijklrtvwy"[i]!]));
-/** Letters that are other letters when turned. Languages of Africa use ɔ and ǝ. */
-const turnedToo = new Map(Array.from("ɔǝɯbdlnopqsuxz", (letter, i) => [letter, "cemqpluodbsnxz"[i]!]));
+const turned = new Map(Array.from("ɐɟƃɥᴉɾʞʅɹʇʌʍʎℲ⅁⅄", (letter, i) => [letter, "afghijklrtvwyFGY"[i]!]));
+/** Characters that are other ones when turned. Languages of Africa use ɔ and ǝ, and formulas ∀. */
+const turnedToo = new Map(
+  Array.from("ɔǝɯbdlnopqsuxz∀ƆƎ˥Ԁ⊥┴∩ΛHIMNOSWXZ¡¿", (each, i) => [each, "cemqpluodbsnxzACELPTTUVHIWNOSMXZ!?"[i]!]),
+);
 const allTurned = [...turned.keys(), ...turnedToo.keys()].join("");
 const turnedRun = new RegExp(
   `(?<![\\p{L}\\p{M}\\p{N}])[${allTurned}](?:[${allTurned} ]*[${allTurned}])?(?![\\p{L}\\p{M}\\p{N}])`,

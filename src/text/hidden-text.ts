@@ -21,16 +21,22 @@ const usualSelector = new RegExp(
   "gu",
 );
 const anySelector = new RegExp(selector, "gu");
-/** Characters without width, and operators that are not drawn. */
-const zeroWidth = "\\u00ad\\u034f\\u061c\\u180e\\u200b-\\u200f\\u2060-\\u2064\\u206a-\\u206f\\ufeff";
-const zeroWidthRun = new RegExp(`[${zeroWidth}]{8,}`, "gu");
+/** All characters that are not drawn. */
+export const invisible = "[\\p{Default_Ignorable_Code_Point}\\p{Bidi_Control}]|(?!\\s)\\p{Cc}";
+/** Those that are bits, if they are a code: characters without width, fillers, operators and controls. */
+const bit = `(?!${selector}|[\\u{e0000}-\\u{e007f}])(?:${invisible})`;
+const anyBit = new RegExp(bit, "gu");
 /** Fewer bytes or characters that give no text are accidents. */
 const minUndecoded = 8;
+const bitRun = new RegExp(`(?:${bit}){${minUndecoded},}`, "gu");
+/** Bits that are spread over a text are found only if they give this many characters. */
+const minSpread = 3;
 /** Text in an override is drawn in the other direction than it is read. */
 const override = /[\u202d\u202e]([^\u202a-\u202e\u2029\n]+)/gu;
 
 /** Every character that can hide text. A text without any is not searched. */
-const suspicious = new RegExp(`[${zeroWidth}\\u202d\\u202e\\ufe00-\\ufe0f\\u{e0000}-\\u{e01ef}]`, "u");
+const suspicious = new RegExp(invisible, "u");
+const anyInvisible = new RegExp(invisible, "gu");
 
 /** Text and nothing else: no control characters and no unassigned ones. */
 const printable = /^[\p{L}\p{M}\p{N}\p{P}\p{S}\p{Z}\t\n\r]+$/u;
@@ -92,13 +98,19 @@ function decodeBits(bits: string, width: number): string | null {
   return decodeBytes(bytes);
 }
 
+function decodeBitText(text: string): string | null {
+  const runs = text.match(bitRun);
+  if (runs) return runs.map(decodeZeroWidth).filter(Boolean).join(" ");
+  const decoded = decodeZeroWidth((text.match(anyBit) ?? []).join(""));
+  return decoded.length < minSpread ? null : decoded;
+}
+
 /** Finds text of each kind that its characters encode. It is not part of the visible text. */
 function decodeAll(text: string): { readonly kind: HiddenKind; readonly text: string }[] {
-  const runs = text.match(zeroWidthRun);
   const found: [HiddenKind, string | null][] = [
     ["tags", tag.test(text) ? decodeTags(text) : null],
     ["variation-selectors", decodeSelectors(text)],
-    ["zero-width", runs ? runs.map(decodeZeroWidth).filter(Boolean).join(" ") : null],
+    ["zero-width", decodeBitText(text)],
   ];
   return found.flatMap(([kind, decoded]) => (decoded === null ? [] : [{ kind, text: decoded }]));
 }
@@ -119,11 +131,9 @@ export function decodeInvisible(text: string): string {
 export function findHiddenText(texts: readonly string[]): HiddenText | null {
   const text = texts.join("\n");
   if (!suspicious.test(text)) return null;
-  const overridden = Array.from(text.matchAll(override), ([, inside]) => inside!.trim()).filter(Boolean);
-  const found = [
-    ...decodeAll(text),
-    ...(overridden.length > 0 ? [{ kind: "bidirectional" as const, text: overridden.join(" ") }] : []),
-  ];
+  const overridden = Array.from(text.matchAll(override), ([, inside]) => inside!.replaceAll(anyInvisible, "").trim());
+  const read = overridden.filter(Boolean).join(" ");
+  const found = [...decodeAll(text), ...(read === "" ? [] : [{ kind: "bidirectional" as const, text: read }])];
   const [first, ...others] = found;
   if (first === undefined) return null;
   if (others.length === 0) return first;

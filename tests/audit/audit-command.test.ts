@@ -1,18 +1,21 @@
-import { cpSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { audit } from "../../src/audit/audit.js";
 import type { AuditRequest } from "../../src/audit/audit-request.js";
-import type { AuditResult } from "../../src/audit/audit-result.js";
+import { type AuditResult, auditResultSchema } from "../../src/audit/audit-result.js";
+import { verify } from "../../src/audit/verify-audit.js";
 import { Interrupted } from "../../src/base/errors.js";
 import { attack, evaluate } from "../../src/index.js";
 import type { AuditRow } from "../../src/studio/api.js";
 import { studio } from "../../src/studio/studio.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { invoke } from "../cli/invoke.js";
+import { chooseExtent } from "../extent.js";
 import { testLong } from "../long.js";
+import { listMutations } from "../mutations.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
@@ -124,6 +127,42 @@ test("verify computes every claim again, and refuses a changed claim and a chang
   const journal = join(forged, "attacks", "pwws.jsonl");
   writeFileSync(journal, readFileSync(journal, "utf8").replace('"failed"', '"skipped"').concat(" "));
   expect(await verify(forged)).toMatchObject({ code: 2, stderr: expect.stringContaining("pwws.jsonl") });
+});
+
+test("every field of an audit is computed again, or counted as recorded", async () => {
+  const forged = join(folder, "mutated");
+  cpSync(out, forged, { recursive: true });
+  const path = join(forged, "audit.json");
+  // The page and the statement would show each change.
+  for (const name of ["audit.html", "audit.intoto.json"]) rmSync(join(forged, name));
+  const result = read(path);
+  // Mutations of what only names the model, the data and the settings, or times.
+  const recorded = /^(temper|subject\.(model|data|commit)|request(\..+)?|plan\.minutes|notMeasured)$/;
+  const mutations = listMutations(auditResultSchema, result).filter(({ path: field }) => !recorded.test(field));
+  const step = chooseExtent(60, 4);
+  const unnoticed = new Set<string>();
+  for (const { path: field, value } of mutations.filter((_, i) => i % step === 0)) {
+    writeFileSync(path, JSON.stringify(value));
+    await verify({ journals: [path], device: "cpu", threads: 1 }).then(
+      () => unnoticed.add(field),
+      () => null,
+    );
+  }
+  expect([...unnoticed]).toEqual([]);
+});
+
+test("verify refuses a page and a statement that say something else than audit.json", async () => {
+  for (const name of ["audit.html", "audit.intoto.json"]) {
+    const forged = join(folder, `forged-${name}`);
+    cpSync(out, forged, { recursive: true });
+    const text = readFileSync(join(forged, name), "utf8");
+    writeFileSync(
+      join(forged, name),
+      text.replace(/\d(?=\D*$)/, (digit) => String((Number(digit) + 1) % 10)),
+    );
+    const found = await invoke(["verify", forged, ...cpu]);
+    expect(found).toMatchObject({ code: 2, stderr: expect.stringContaining(`${name}: it says something else`) });
+  }
 });
 
 testLong(

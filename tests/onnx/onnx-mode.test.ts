@@ -101,6 +101,20 @@ test("the 8-bit file is a model, too", async () => {
   expect(result.accuracy).toBeGreaterThan(0.8);
 });
 
+test("no text changes the answers of an 8-bit model to others, so verify confirms its journals", async () => {
+  const model = join(victims.subword.exported, "onnx/model_quantized.onnx");
+  const texts = reviews(40, "quantized").map(({ text }) => text);
+  await using classifier = await loadClassifier(model, { threads: 1 });
+  const together = getProbabilities(await classifier.classify(texts));
+  const alone = await Promise.all(texts.map((text) => classifier.classify([text])));
+  expectClose(alone.flatMap(getProbabilities), together);
+  const out = join(folder, "attacks", "quantized");
+  const { data } = victims.subword.victim;
+  await attack({ model, attacks: ["pwws"], data, numExamples, threads: 1, cache: false, out });
+  const [verified] = await verify({ journals: [join(out, "pwws.jsonl")], model, threads: 1 });
+  expect(verified).toMatchObject({ lines: numExamples });
+});
+
 test("serve answers with an exported model and with the vote of one", async () => {
   for (const [model, texts] of [
     [victims.subword.exported, ["the film was good"]],

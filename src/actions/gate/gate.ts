@@ -248,7 +248,9 @@ function createReport(
   return {
     verdict: combineVerdicts(checks),
     candidate: describeModel(request.model),
-    baseline: isLockFile(request.baseline) ? `${lock.baseline} (${basename(request.baseline)})` : lock.baseline,
+    baseline: isLockFile(request.baseline)
+      ? `${lock.baseline} (recorded in ${basename(request.baseline)})`
+      : lock.baseline,
     task: lock.task.name,
     labels,
     examples: lock.examples.length,

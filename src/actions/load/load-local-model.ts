@@ -40,12 +40,12 @@ export async function loadLocalModel(
 async function loadFromOnnx(
   reference: string,
   folder: string,
-  { path, precision }: OnnxFile,
+  file: OnnxFile,
   options: RuntimeOptions & ModelRequest,
 ): Promise<LocalModel> {
-  const runtime = resolveOnnxRuntime(options, precision);
+  const runtime = resolveOnnxRuntime(options, file.precision);
   const { tokenization, maxLength } = options;
-  const model = await loadOnnxModel(reference, folder, path, {
+  const model = await loadOnnxModel(reference, folder, file, {
     threads: runtime.threads,
     ...(tokenization && { tokenization }),
     ...(maxLength && { maxLength }),

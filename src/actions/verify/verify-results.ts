@@ -13,9 +13,9 @@ import {
 import { type LabeledScore, scoreLabel } from "../../evaluation/operating-points.js";
 import { wilsonInterval } from "../../evaluation/statistics.js";
 import { getTieMargin } from "../../proofs/certificates/index.js";
+import { readCalibration } from "../../runs/calibration.js";
 import { advglueResultSchema, type EvaluationResult } from "../../runs/results.js";
 import type { RunFolder } from "../../runs/run-folder.js";
-import type { RunConfig } from "../../settings/config.js";
 import type { RuntimeOptions } from "../../settings/runtime-config.js";
 import type { Example, Task } from "../../tasks/index.js";
 import { loadAdvglueTasks } from "../evaluate.js";
@@ -37,48 +37,57 @@ export async function verifyResults(
   await using classifier = await loadClassifier(run.folder, { device, threads, precision, onEvent: callbacks.onEvent });
   const isSame = trained === "fp32" && classifier.runtime.precision === "fp32";
   const margin = getTieMargin(isSame ? "fp32" : "bf16");
-  const check = (path: string, recorded: Partial<EvaluationResult>, examples: readonly Example[], name: string) =>
-    checkResult(path, recorded, { classifier, examples, name, margin }, callbacks);
+  const check = async (
+    path: string,
+    recorded: Partial<EvaluationResult> & Pick<EvaluationResult, "examples">,
+    loadData: () => Promise<{ readonly task: Task; readonly examples: readonly Example[] }>,
+  ): Promise<VerifiedClass[]> => {
+    const found = await loadData().catch((error: unknown) => {
+      if (error instanceof UserError) return null;
+      throw error;
+    });
+    const what = "texts of a test result, whose data is not here";
+    if (!found) return [{ count: recorded.examples, what, isVerified: false }];
+    const { task, examples } = found;
+    return checkResult(path, recorded, { classifier, examples, name: task.name, margin }, callbacks);
+  };
   const path = run.path("results");
   const written = z.object({ test: z.looseObject({}) }).parse(await readJson(path, "the run's results"));
-  const task = await findTask(config, callbacks);
-  if (!task) {
-    const what = "texts of the test result, whose data is not here";
-    const lines = results.test.examples;
-    return [{ journal: path, lines, classes: [{ count: lines, what, isVerified: false }] }];
-  }
-  const texts = limitExamples(task, await task.load("test"), config.maxTestSamples, 0);
-  const analyses = existsSync(run.path("analysis")) ? readdirSync(run.path("analysis")) : [];
-  const classes = [
-    ...(await check(path, selectKeys(results.test, written.test), texts, task.name)),
-    { count: 1, what: "validation result, with what training says of itself", isVerified: false },
-    { count: analyses.length, what: "files of analyses", isVerified: false },
+  const recorded = { ...selectKeys(results.test, written.test), examples: results.test.examples };
+  const tested = await check(path, recorded, async () => {
+    const task = await loadConfiguredTask(config, callbacks);
+    return { task, examples: limitExamples(task, await task.load("test"), config.maxTestSamples, 0) };
+  });
+  const found: FileVerification[] = [
+    { journal: path, lines: results.test.examples, classes: [...tested, ...(await listRecorded(run))] },
   ];
-  const found: FileVerification[] = [{ journal: path, lines: texts.length, classes }];
   const adversarial = await readJsonIfExists(run.path("advglue"), advglueResultSchema, "the result");
   if (adversarial) {
-    const tasks = await loadAdvglueTasks(classifier.model, null, callbacks);
+    const { drop, glue, advglue } = adversarial;
     const parts: VerifiedClass[] = [];
     for (const part of ["glue", "advglue"] as const)
       parts.push(
-        ...(await check(run.path("advglue"), adversarial[part], await tasks[part].load("test"), tasks[part].name)),
+        ...(await check(run.path("advglue"), adversarial[part], async () => {
+          const task = (await loadAdvglueTasks(classifier.model, null, callbacks))[part];
+          return { task, examples: await task.load("test") };
+        })),
       );
-    const { drop, glue, advglue } = adversarial;
     checkEqual(run.path("advglue"), { drop }, [{ drop: glue.accuracy - advglue.accuracy }]);
-    const lines = adversarial.glue.examples + adversarial.advglue.examples;
-    found.push({ journal: run.path("advglue"), lines, classes: parts });
+    found.push({ journal: run.path("advglue"), lines: glue.examples + advglue.examples, classes: parts });
   }
   return found.map((each) => ({ ...each, classes: each.classes.filter(({ count }) => count > 0) }));
 }
 
-/** The task of a run; null if its data is not on this host. */
-async function findTask(config: RunConfig, callbacks: Callbacks): Promise<Task | null> {
-  try {
-    return await loadConfiguredTask(config, callbacks);
-  } catch (error) {
-    if (error instanceof UserError) return null;
-    throw error;
-  }
+/** What lists, tables and reports show of a run, but only training, a calibration or an analysis could measure again. */
+async function listRecorded(run: RunFolder): Promise<VerifiedClass[]> {
+  const analyses = existsSync(run.path("analysis")) ? readdirSync(run.path("analysis"), { recursive: true }) : [];
+  const recorded: [count: number, what: string][] = [
+    [1, "validation result, with what training says of itself"],
+    [(await run.events()).length, "events of training with losses and validation values"],
+    [Number((await readCalibration(run.folder)) !== null), "threshold, whose benign texts are not in the run"],
+    [analyses.length, "files of analyses"],
+  ];
+  return recorded.map(([count, what]) => ({ count, what, isVerified: false }));
 }
 
 /** Versions that know fewer numbers wrote fewer keys. */

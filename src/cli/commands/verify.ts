@@ -17,8 +17,7 @@ export const note =
   "results       the test texts of a run are classified again, and every number of its test result is computed.\n" +
   "audits        every claim of audit.json is computed again, and its journals and proofs are replayed.\n" +
   "The summary beside a journal is computed again, too. The output counts what was computed again, and after\n" +
-  '"not verified" what nothing but the file says. The test results of training are not read: temper\n' +
-  "evaluate computes them again.";
+  '"not verified" what nothing but the file says, such as validation results, thresholds and analyses.';
 export const examples = [
   "temper verify runs/sst2-standard-seed0",
   "temper verify runs/sst2-standard-seed0 --repeat 50",

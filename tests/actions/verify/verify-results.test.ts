@@ -1,4 +1,4 @@
-import { cpSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { train } from "../../../src/actions/train/train.js";
@@ -52,6 +52,7 @@ test("test texts are classified again, and the test result is computed", async (
           { count: examples, what: `texts of ${task} classified again`, isVerified: true },
           { count: 1, what: "test result recomputed", isVerified: true },
           { count: 1, what: "validation result, with what training says of itself", isVerified: false },
+          { what: "events of training with losses and validation values", isVerified: false },
         ],
       },
     ]);
@@ -97,10 +98,29 @@ test("a result whose texts are gone or others is not verified", async () => {
   cpSync(plain, run, { recursive: true });
   const config = readFileSync(join(run, "config.yaml"), "utf8");
   writeFileSync(join(run, "config.yaml"), config.replace("noisy.tsv", "nowhere.tsv"));
-  const [found] = await verify({ ...runtime, journals: [run] });
-  expect(found!.classes).toMatchObject([
-    { what: "texts of the test result, whose data is not here", isVerified: false },
+  // The numbers of a guard, of an analysis and of AdvGLUE are in tables and reports, too.
+  const { test } = read(run);
+  writeFileSync(
+    join(run, "advglue.json"),
+    JSON.stringify({ task: "advglue", part: "sst2", drop: 0, glue: test, advglue: test }),
+  );
+  const calibration = { threshold: 0.5, fpr: 0.01, examples: 99, positiveLabel: "good", windows: null };
+  writeFileSync(join(run, "calibration.json"), JSON.stringify(calibration));
+  mkdirSync(join(run, "analysis"));
+  writeFileSync(join(run, "analysis", "landscape.svg"), "<svg/>");
+  const found = await verify({ ...runtime, journals: [run] });
+  const missing = "texts of a test result, whose data is not here";
+  expect(found.map(({ classes }) => classes.map(({ what }) => what))).toEqual([
+    [
+      missing,
+      "validation result, with what training says of itself",
+      "events of training with losses and validation values",
+      "threshold, whose benign texts are not in the run",
+      "files of analyses",
+    ],
+    [missing, missing],
   ]);
+  expect(found.flatMap(({ classes }) => classes).some(({ isVerified }) => isVerified)).toBe(false);
   const result = read(plain).test;
   const other = { ...result, outcomes: { ...result.outcomes, examples: "0".repeat(64) } };
   await expect(verifyChanged(plain, other)).rejects.toThrow("its test texts are not those of");

@@ -45,6 +45,8 @@ test.each([
   ["ʎǝuoɯ ǝǝɹɟ", "free money"],
   ["ɯʅᴉɟ pooƃ", "good film"],
   ["hɐppy ʍin", "happy win"],
+  ["¡ʍou ⅄ƎNOW ƎƎɹℲ", "FrEE MONEY now!"],
+  ["∀x ∈ X, A ∩ B", "∀x ∈ X, A ∩ B"],
   // Words of Akan and plain words are not upside down.
   ["ɔdɔ wo ǝ soon", "ɔdɔ wo ǝ soon"],
   // Spaced letters
@@ -58,6 +60,7 @@ test.each([
   // ASCII characters stay, although UTS #39 maps them.
   ["model m 10 Il", "model m 10 Il"],
   ["  two \n\t spaces ", "two spaces"],
+  ["\u2800two\u2800spaces", "two spaces"],
   ["", ""],
 ])("the canonical form of %j is %j", (text, expected) => {
   expect(canonicalize(text)).toBe(expected);
