@@ -1,4 +1,4 @@
-import type { Command } from "@commander-js/extra-typings";
+import type { AddHelpTextContext, Command } from "@commander-js/extra-typings";
 import type { Io } from "./io.js";
 
 export interface CommandModule {
@@ -34,6 +34,11 @@ export function shortenHelp(command: Command): void {
   });
 }
 
-export function formatHelp(examples: readonly string[], note = ""): string {
-  return `${note && `\n${note}\n`}\nExamples:\n${examples.map((line) => `  $ ${line}`).join("\n")}\n`;
+/** The end of a command's help. The note is as wide as the terminal; examples are not broken, so that they can be copied. */
+export function formatHelp(examples: readonly string[], note = ""): (context: AddHelpTextContext) => string {
+  return ({ command, error }) => {
+    const { getErrHelpWidth, getOutHelpWidth } = command.configureOutput();
+    const wrapped = command.createHelp().boxWrap(note, (error ? getErrHelpWidth : getOutHelpWidth)!());
+    return `${note && `\n${wrapped}\n`}\nExamples:\n${examples.map((line) => `  $ ${line}`).join("\n")}\n`;
+  };
 }

@@ -7,12 +7,12 @@ import { type Callbacks, warn } from "../base/events.js";
 import { readJsonIfExists, writeJson } from "../base/read-json.js";
 import { sha256Hex } from "../base/sha256.js";
 import { hashExamples } from "../runs/environment.js";
-import { getRunPath, isRunFolder } from "../runs/run-files.js";
+import { getRunPath, hardenFile, isRunFolder } from "../runs/run-files.js";
 import type { HardenPlan } from "./plan.js";
 import type { HardenData } from "./read-data.js";
 import { sizesSchema } from "./sizes.js";
 
-/** harden.json: what the folder was started with. The same command continues it. */
+/** What the folder was started with. The same command continues it. */
 const attemptSchema = z.object({
   /** SHA-256 of all texts. */
   data: z.string(),
@@ -28,7 +28,7 @@ export const modelNames = ["standard", "robust"] as const;
 export type ModelName = (typeof modelNames)[number];
 
 function getAttemptPath(out: string): string {
-  return join(out, "harden.json");
+  return join(out, hardenFile);
 }
 
 export function readAttempt(out: string): Promise<Attempt | null> {

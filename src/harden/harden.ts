@@ -190,7 +190,7 @@ async function carryOut(
       out: join(out, "report.html"),
       title: `Hardening ${source === null ? plan.task : basename(source)}`,
     },
-    { verdict, source, names: modelNames },
+    { verdict, source },
   );
   const summarize = ({ clean, worstCase }: AttackReport): HardenedModel => ({ clean, underAttack: worstCase });
   return {

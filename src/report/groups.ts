@@ -1,7 +1,9 @@
-import { basename } from "node:path";
+import { existsSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { labelRuns, listSettings } from "../analysis/run-labels.js";
 import { groupBy } from "../base/group-by.js";
 import type { Results } from "../runs/results.js";
+import { hardenFile } from "../runs/run-files.js";
 import type { RunFolder } from "../runs/run-folder.js";
 
 interface GroupedRun {
@@ -26,14 +28,8 @@ export interface TaskGroups<T extends GroupedRun> {
   readonly baseline: RunGroup<T>;
 }
 
-/**
- * Groups runs by task, and inside a task those that differ only in their seed. Names that somebody
- * gave to folders come first.
- */
-export function groupRuns<T extends GroupedRun>(
-  runs: readonly T[],
-  given: ReadonlyMap<string, string> = new Map(),
-): TaskGroups<T>[] {
+/** Groups runs by task, and inside a task those that differ only in their seed. */
+export function groupRuns<T extends GroupedRun>(runs: readonly T[]): TaskGroups<T>[] {
   const tasks = groupBy(runs, ({ run, results }) => results?.task ?? run.task);
   return [...tasks].map(([task, inTask]) => {
     const found = [...groupBy(inTask, ({ run }) => JSON.stringify(listSettings(run.config))).values()]
@@ -44,10 +40,11 @@ export function groupRuns<T extends GroupedRun>(
     const folders = firsts.map(({ folder }) => basename(folder));
     const groups = firsts.map((run, i) => {
       const [label, folder] = [labels[i]!, folders[i]!];
-      // A list of settings says less than the name that somebody gave to a folder.
-      const isLong = label.includes(", ") && found[i]!.length === 1;
+      // Both models of a hardening are known by their folders, and a list of settings says less than a folder's name.
+      const isHardened = existsSync(join(dirname(run.folder), hardenFile));
+      const isTelling = isHardened || (label.includes(", ") && found[i]!.length === 1);
       const isUnique = folders.indexOf(folder) === folders.lastIndexOf(folder);
-      const name = given.get(run.folder) ?? (isLong && isUnique ? folder : label);
+      const name = isTelling && isUnique ? folder : label;
       return { name, options: formatOptions(run), runs: found[i]! };
     });
     const baseline = groups.find(({ runs: [first] }) => first!.run.method === "standard") ?? groups[0]!;

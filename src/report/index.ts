@@ -42,8 +42,6 @@ export interface KnownFacts {
   readonly verdict?: string | null;
   /** The data as the person named it. The runs may read a copy. */
   readonly source?: string | null;
-  /** Names of the models, in the order of the folders. */
-  readonly names?: readonly string[];
 }
 
 export interface ReportResult extends Omit<Report, "html"> {
@@ -80,12 +78,12 @@ async function checkReplaceable(out: string): Promise<void> {
 export async function createReport(
   folders: readonly string[],
   title: string | null = null,
-  { verdict = null, source = null, names = [] }: KnownFacts = {},
+  { verdict = null, source = null }: KnownFacts = {},
 ): Promise<Report> {
   const attacked = await readAttackFolders(folders);
   if (attacked) return createAttackReport(attacked, title);
   const runs = await Promise.all((await RunFolder.find(folders)).map(readReportRun));
-  const tasks = groupRuns(runs, new Map(names.map((name, i) => [folders[i]!, name])));
+  const tasks = groupRuns(runs);
   const compared = new Map(tasks.map((task) => [task, compareGroups(task)]));
   const examples = await Promise.all(tasks.map(({ groups }) => selectExamples(groups)));
   const renderPerTask = (render: (task: TaskGroups<ReportRun>, index: number) => Html | null): Html | null => {

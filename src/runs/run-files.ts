@@ -37,6 +37,9 @@ export const files = {
 /** The examples of a resumed run, until they are compared with those that it started with. */
 export const freshDataFile = `.${files.data}.fresh`;
 
+/** Beside the two models of `harden`: what their folder was started with. */
+export const hardenFile = "harden.json";
+
 export type RunFile = keyof typeof files;
 
 /** Depth of the search for runs: runs/TASK/METHOD/seed0. */

@@ -15,6 +15,8 @@ const folder = temporaryFolder();
 const runs = join(folder, "runs");
 const journal = join(runs, "first/attacks/greedy.jsonl");
 
+const hasProgram = (name: string): boolean => spawnSync(name, ["--version"]).error === undefined;
+
 beforeAll(async () => {
   const config = await tinyRun(folder, { tags: ["final"] });
   const settings = { ...config.train, epochs: 8, dropout: false, keepOptimizerState: true };
@@ -184,6 +186,27 @@ test("the completion script completes commands, flags, attacks, methods, tasks a
   expect(fish).toContain("-l label-map -d ");
   expect(fish).toMatch(/from harden' -l attack -x -a 'pwws /);
   expect(fish).toContain("from compare' -a '(__temper_runs)'");
-  expect((await invoke(["completion", "zsh"])).stdout).toContain("bashcompinit");
+  const { stdout: zsh } = await invoke(["completion", "zsh"]);
+  expect(zsh).toContain("bashcompinit");
+  const begun = ["temper pru", "temper attack x --attack deep", "temper show runs/reviews/s"];
+  const completed = ["temper prune", "temper attack x --attack deepwordbug", "temper show runs/reviews/standard"];
+  const runIn = (shell: string, code: string): string =>
+    spawnSync(shell, [shell === "zsh" ? "-fc" : "-Nc", code], { encoding: "utf8", cwd: place, timeout: 120_000 })
+      .stdout;
+  if (hasProgram("fish")) {
+    const lines = runIn("fish", `${fish}\n${begun.map((line) => `complete -C '${line}'`).join("\n")}`).split("\n");
+    expect(lines.map((line) => line.split("\t")[0])).toEqual(expect.arrayContaining(["prune", "deepwordbug"]));
+    expect(lines).toEqual(expect.arrayContaining(["deepwordbug", "runs/reviews/standard"]));
+  }
+  if (hasProgram("zsh")) {
+    writeFileSync(join(place, "temper.zsh"), zsh);
+    // Completion needs a terminal: a second zsh in one, which gets each line and the tab key.
+    const type = begun.map(
+      (line, i) => `zpty -wn z '${line}'$'\\t'; zpty -r z seen '*${completed[i]}*'; zpty -wn z $'\\x15'`,
+    );
+    const start =
+      "zmodload zsh/zpty; zpty z zsh -fi; zpty -w z 'source ./temper.zsh; echo re''ady'; zpty -r z seen '*ready*'";
+    expect(runIn("zsh", [start, ...type, "echo all"].join("\n"))).toBe("all\n");
+  }
   expect((await invoke(["completion", "tcsh"])).code).toBe(2);
 });

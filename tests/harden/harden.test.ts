@@ -95,6 +95,9 @@ describe("temper harden", () => {
     expect(result).toEqual({ standard: accuracies, robust: accuracies, verdict: expect.any(String) });
     expect(stdout).toContain(result.verdict as string);
 
+    const compared = JSON.parse((await invoke(["compare", out, "--json"])).stdout) as { runs: string[] };
+    expect(compared.runs).toEqual(["standard", "robust"]);
+
     const refused = await invoke([...command, "--no-resume"]);
     expect(refused.code).toBe(2);
     expect(refused.stderr).toContain("already contains a run");

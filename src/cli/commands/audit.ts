@@ -11,8 +11,8 @@ import { listenForStop } from "../signals.js";
 import { runWork } from "../work.js";
 
 export const note =
-  "Measures accuracy, attacks, proofs, input handling and data within the time, and prints the plan first.\n" +
-  "The same command continues a stopped audit, and with more --minutes it adds what did not fit.\n" +
+  "Measures accuracy, attacks, proofs, input handling and data within the time, and prints the plan first. " +
+  "The same command continues a stopped audit, and with more --minutes it adds what did not fit. " +
   "temper verify OUT/audit.json computes every claim again.";
 export const examples = [
   "temper audit runs/reviews --minutes 10",

@@ -12,8 +12,8 @@ import { formatNext, formatPath, formatTable, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 
 export const note =
-  "The first one is compared with each of the others, example by example. One run each: McNemar's test.\n" +
-  "Several seeds: a bootstrap over seeds and examples. P-values are Holm-corrected. A sweep stands for its rows,\n" +
+  "The first one is compared with each of the others, example by example. One run each: McNemar's test. " +
+  "Several seeds: a bootstrap over seeds and examples. P-values are Holm-corrected. A sweep stands for its rows, " +
   "one folder of many runs for its methods; their baseline is first.";
 export const examples = [
   "temper compare runs/sst2-rose-seed0 runs/sst2-standard-seed0",

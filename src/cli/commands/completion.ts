@@ -126,8 +126,10 @@ function formatFish(all: readonly Completion[]): string {
       ...words.map((word) => `${after} -f -a ${word}`),
       ...(takesRuns ? [`${after} -a '(__temper_runs)'`] : []),
       ...flags.map(({ flag, description, values }) => {
-        const list = values.length > 0 ? ` -x -a ${quote(values.join(" "))}` : "";
-        return `${after} -l ${flag.slice(2)}${list} -d ${quote(description)}`;
+        const option = `${after} -l ${flag.slice(2)}`;
+        const described = `${option} -d ${quote(description)}`;
+        // In a command of their own, the values are not described by the text of the flag.
+        return values.length > 0 ? `${option} -x -a ${quote(values.join(" "))}\n${described}` : described;
       }),
     ];
   });

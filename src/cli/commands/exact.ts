@@ -12,7 +12,7 @@ import { listenForStop } from "../signals.js";
 import { runWork } from "../work.js";
 
 export const note =
-  "Every set of at most --max-changes substitutions is tried, so the accuracy is exact and not a bound. A stopped\n" +
+  "Every set of at most --max-changes substitutions is tried, so the accuracy is exact and not a bound. A stopped " +
   "evaluation continues with the same command. Without --task and --data, the task of the model's run is used.";
 export const examples = [
   "temper exact runs/sst2-standard-seed0 --max-changes 2 --num-examples 100",

@@ -8,7 +8,7 @@ import { createCallbacks } from "../progress.js";
 import { runWork } from "../work.js";
 
 export const note =
-  "The folder has the layout of transformers.js and Optimum: onnx/model.onnx, config.json and the tokenizer. If\n" +
+  "The folder has the layout of transformers.js and Optimum: onnx/model.onnx, config.json and the tokenizer. If " +
   "onnxruntime-node is installed, the exported model is compared with the original on texts of the task.";
 export const examples = [
   "temper export runs/ascc --to onnx --out exported",

@@ -14,7 +14,7 @@ import { runWork } from "../work.js";
 import { createAttackProgress } from "./attack.js";
 
 export const note =
-  "Trains a standard and a robust model, attacks both on the same texts, compares them and writes OUT/report.html.\n" +
+  "Trains a standard and a robust model, attacks both on the same texts, compares them and writes OUT/report.html. " +
   "Every choice is printed with its reason and the flag that replaces it. The same command continues a stopped one.";
 export const examples = [
   "temper harden --data reviews.csv",

@@ -4,8 +4,8 @@ import { type Io, write } from "../io.js";
 import { formatOptions, formatTable, printJson } from "../output.js";
 
 export const note =
-  "The cost is the time of a training step as a multiple of a standard step. GPU: BERT-base, 32 texts of at most 128\n" +
-  "tokens, bf16 (smart: tf32), one H200. CPU: MiniLM, 32 texts of 32 tokens, fp32, one thread. Use a method with\n" +
+  "The cost is the time of a training step as a multiple of a standard step. GPU: BERT-base, 32 texts of at most 128 " +
+  "tokens, bf16 (smart: tf32), one H200. CPU: MiniLM, 32 texts of 32 tokens, fp32, one thread. Use a method with " +
   "temper train --method NAME:option=value. Methods can be stacked.";
 export const examples = ["temper methods", "temper methods rose", "temper methods rift --json"];
 

@@ -6,7 +6,7 @@ import { addOptions } from "../options.js";
 import { formatTable, printJson } from "../output.js";
 
 export const note =
-  "The token is read from HF_TOKEN, the address of the hub from HF_ENDPOINT. A new repository is private. The model\n" +
+  "The token is read from HF_TOKEN, the address of the hub from HF_ENDPOINT. A new repository is private. The model " +
   "card (RUN/model/README.md) is written again from the results of the run and its attacks.";
 export const examples = [
   "temper push runs/ascc my-name/spam-ascc --dry-run",

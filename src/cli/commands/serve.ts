@@ -7,7 +7,7 @@ import { createCallbacks } from "../progress.js";
 import { waitForSignal } from "../signals.js";
 
 export const note =
-  'POST /predict {"texts": ["a text", ["first of a pair", "second"]]} returns labels and probabilities.\n' +
+  'POST /predict {"texts": ["a text", ["first of a pair", "second"]]} returns labels and probabilities. ' +
   "GET / describes the model, /openapi.json the routes. /health and /metrics (Prometheus) are for operators.";
 export const examples = [
   "temper serve runs/sst2-standard-seed0",

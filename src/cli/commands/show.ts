@@ -19,7 +19,7 @@ import { createIntegerParser } from "../options.js";
 import { formatPath } from "../output.js";
 
 export const note =
-  "Without colors, a change is [-before-]{+after+}. What the model does not read, because it is behind --max-length,\n" +
+  "Without colors, a change is [-before-]{+after+}. What the model does not read, because it is behind --max-length, " +
   "is dim, and without colors it stands in ⟨⟩. Long texts are folded around their changes.";
 export const examples = [
   "temper show runs/sst2-rose-seed0",

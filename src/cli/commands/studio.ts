@@ -7,7 +7,7 @@ import { createCallbacks } from "../progress.js";
 import { waitForSignal } from "../signals.js";
 
 export const note =
-  "Opens a page on this host: live runs, comparisons, a playground for attacks, jobs and ratings.\n" +
+  "Opens a page on this host: live runs, comparisons, a playground for attacks, jobs and ratings. " +
   "Only people who have the printed address can use it. Jobs continue after the studio stops.";
 export const examples = ["temper studio --open", "temper studio runs/sst2 runs/rte --port 9000"];
 

@@ -9,7 +9,7 @@ import { formatSideBySide } from "../side-by-side.js";
 import { runWork } from "../work.js";
 
 export const note =
-  "Both filters were trained on the same emails, the robust one with ASCC. Neither has seen the attacked email, and\n" +
+  "Both filters were trained on the same emails, the robust one with ASCC. Neither has seen the attacked email, and " +
   "the search is live. Needs neither libtorch nor Python. If temper-nlp-demo is missing, npm downloads it.";
 export const examples = ["temper try", "temper try --seed 3"];
 

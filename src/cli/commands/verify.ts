@@ -10,13 +10,13 @@ import { runWork } from "../work.js";
 
 export const note =
   "Computes each line again from model and text, and compares every field. The exit code is 2 if one differs.\n" +
-  "attacks       words, edits, final texts, probabilities, successes and errors are computed again. That a text\n" +
-  "              is robust, and what the search cost, is only recorded: --repeat runs searches again.\n" +
+  "attacks       words, edits, final texts, probabilities, successes and errors are computed again. That a text " +
+  "is robust, and what the search cost, is only recorded: --repeat runs searches again.\n" +
   "proofs        candidates are listed again and random blocks (--blocks) are scored again.\n" +
   "certificates  every certificate is computed again.\n" +
   "results       the test texts of a run are classified again, and every number of its test result is computed.\n" +
   "audits        every claim of audit.json is computed again, and its journals and proofs are replayed.\n" +
-  "The summary beside a journal is computed again, too. The output counts what was computed again, and after\n" +
+  "The summary beside a journal is computed again, too. The output counts what was computed again, and after " +
   '"not verified" what nothing but the file says, such as validation results, thresholds and analyses.';
 export const examples = [
   "temper verify runs/sst2-standard-seed0",
