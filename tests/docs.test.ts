@@ -176,11 +176,31 @@ test("examples/quick-start.ts contains the program of the guide", () => {
   expect(readFileSync("examples/quick-start.ts", "utf8")).toContain(program);
 });
 
-test("the TypeScript snippets of the README, the guide and CONTRIBUTING.md compile", () => {
-  const snippets = new Map(
-    ["README.md", "docs/guide/first-hour.md", "CONTRIBUTING.md"].flatMap((name) => [...readSnippets(name)]),
+const guides = documents.filter((name) => /^(README|CONTRIBUTING)|^docs.guide/.test(name));
+
+test("every code block of the README, the guide and CONTRIBUTING.md is executed, compiled or an output", () => {
+  const tests: Readonly<Record<string, RegExp>> = {
+    "tests/guide-commands.test.ts": /^sh |^yaml .*first-hour/,
+    "tests/docs.test.ts": /^ts |^text /,
+    "tests/examples/contributing.test.ts": /^js CONTRIBUTING/,
+    "tests/examples/documents.test.ts": /^js .*(deploy|guards)|^yaml .*ci/,
+    "tests/sweeps/read-sweep.test.ts": /^yaml .*(sweeps|tutorial)/,
+  };
+  const blocks = guides.flatMap((document) =>
+    [...readFileSync(document, "utf8").matchAll(/^( *```.*)\n[\s\S]*?^ *```$/gm)].map(
+      ([, start]) => `${start!.replace(/^```/, "")} ${document}`,
+    ),
   );
-  expect(snippets.size).toBe(3);
+  expect(blocks.length).toBeGreaterThan(50);
+  expect(blocks.filter((block) => !Object.values(tests).some((pattern) => pattern.test(block)))).toEqual([]);
+  for (const [name, pattern] of Object.entries(tests))
+    for (const block of blocks.filter((each) => pattern.test(each) && /^(js|yaml)/.test(each)))
+      expect(readFileSync(name, "utf8").includes(block.replace(/^.*[ /]/, "")), `${name}: ${block}`).toBe(true);
+});
+
+test("the TypeScript snippets of the README, the guide and CONTRIBUTING.md compile", () => {
+  const snippets = new Map(guides.flatMap((name) => [...readSnippets(name)]));
+  expect(snippets.size).toBe(4);
   // Readers define `examples` themselves; examples/quick-start.ts shows how.
   const program = "examples/first-hour-0.ts";
   snippets.set(program, `declare const examples: { text: string; label: string }[];\n${snippets.get(program)}`);

@@ -63,11 +63,11 @@ export async function readHardenData(request: ParsedHardenRequest, callbacks: Ca
   const isOne = Array.isArray(data) || (typeof data === "string" && (await isFile(data)));
   if (!isOne || name !== null || testData !== null || validationData !== null) {
     const examples = await loadSplits(task);
-    checkLabels(task, Object.values(examples).flat());
+    checkLabels(task, Object.values(examples).flat(), labelMap);
     return { task, examples, settings: given, choices, files: [] };
   }
   const all = (await Promise.all(task.splits.map((split) => task.load(split)))).flat();
-  checkLabels(task, all);
+  checkLabels(task, all, labelMap);
   const fraction = Math.max(0.1, Math.min(0.3, wantedTestTexts / all.length));
   const { test, rest } = splitExamples(all, { test: { fraction } });
   // The folder has the name of the file, so that the runs are named after it.
@@ -150,7 +150,7 @@ async function findLeadingFile(data: string): Promise<string | null> {
   return groupFilesBySplit((await readdir(data)).map((name) => join(data, name))).train?.[0] ?? null;
 }
 
-function checkLabels(task: Task, examples: readonly Example[]): void {
+function checkLabels(task: Task, examples: readonly Example[], labelMap: ParsedHardenRequest["labelMap"]): void {
   const byLabel = groupBy(examples, ({ label }) => label);
   const counts = task.labels.map((label, i) => ({ label, texts: byLabel.get(i) ?? [] }));
   const problems = counts.flatMap(({ label, texts }) => {
@@ -175,8 +175,9 @@ function checkLabels(task: Task, examples: readonly Example[]): void {
     return `  ${JSON.stringify(label)}: ${count}${where}${meant === undefined ? "" : `; did you mean ${JSON.stringify(meant)}?`}`;
   });
   const renamed = problems.flatMap(({ label, meant }) => (meant === undefined ? [] : [`${label}=${meant}`]));
+  const map = [...Object.entries(labelMap ?? {}).map(([value, label]) => `${value}=${label}`), ...renamed];
   const remedy =
-    renamed.length > 0 ? `Correct the data, or rename them with --label-map ${renamed.join(",")}` : "Correct the data";
+    renamed.length > 0 ? `Correct the data, or rename them with --label-map ${map.join(",")}` : "Correct the data";
   throw new UserError(
     `${task.name}: ${problems.length === 1 ? "a label has" : `${problems.length} labels have`} too few texts to be learned:\n` +
       `${lines.join("\n")}\nExpected at least ${minTextsPerLabel} texts per label. ${remedy}.`,

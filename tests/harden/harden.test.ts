@@ -301,6 +301,9 @@ describe("messy files:", () => {
     expect(stderr).toContain("--label-map Positive=positive,negtive=negative");
     // Nothing is left that could stop the next attempt.
     expect(existsSync(out)).toBe(false);
+    // A map that corrects some of them is part of the one that corrects all.
+    const some = plan(path, { labelMap: "Positive=positive" });
+    await expect(some).rejects.toThrow("Positive=positive,negtive=negative");
     const { classes } = await plan(path, { labelMap: "Positive=positive,negtive=negative" });
     expect(classes.map(({ label, train, validation, test }) => [label, train + validation + test])).toEqual([
       ["positive", 101],
