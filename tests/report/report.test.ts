@@ -51,13 +51,14 @@ test("the verdict and the chart come before everything else, in at most three se
   expect(page.querySelector("#next")!.closest("section")!.textContent).toContain("temper show");
 });
 
-test("a report of named models uses their names and the person's file, and shows what training warned about", async () => {
+test("a report of a hardening uses the names of its folders and the person's file, and shows what training warned about", async () => {
   const warning = "The model has hardly learned: its loss is that of guessing.";
   const runs = [
     await writeRun(join(folder, "h", "standard"), { attacks: { pwws: createJournal(6) }, warnings: [warning] }),
     await writeRun(join(folder, "h", "robust"), { methods: ["ascc"], attacks: { pwws: createJournal(8) } }),
   ];
-  const known = { verdict: "Gained a lot.", source: "mails.csv", names: ["standard", "robust"] };
+  writeFileSync(join(folder, "h", "harden.json"), "{}");
+  const known = { verdict: "Gained a lot.", source: "mails.csv" };
   const page = parse((await createReport(runs, "Hardening mails.csv", known)).html);
   expect(page.querySelector("p.verdict")!.textContent).toBe("Gained a lot.");
   const rows = [...page.querySelectorAll("table.comparison tbody th")].map((cell) => cell.firstChild!.textContent);
