@@ -2,7 +2,7 @@ import { z } from "zod";
 import { formatPercent } from "../base/format.js";
 import { groupBy } from "../base/group-by.js";
 import type { Device } from "../tensor/index.js";
-import { computeRelativeDistances, type Distances } from "../train/index.js";
+import { computeRelativeDistances } from "../train/index.js";
 import { assignColors } from "./colors.js";
 import {
   applyFloat32Runtime,
@@ -82,7 +82,7 @@ async function measureDistances(
       const final = computeRelativeDistances(model.weights, initial.weights);
       const zero = Object.fromEntries(Object.keys(final).map((part) => [part, 0]));
       const points = (await run.events()).flatMap(({ step, distance: logged }) =>
-        logged ? [{ step, distance: logged as Distances }] : [],
+        logged ? [{ step, distance: logged as Record<string, number> }] : [],
       );
       return {
         curve: [{ step: 0, distance: zero }, ...points],

@@ -65,8 +65,13 @@ export async function analyze(
       `Unknown analysis "${analysis}"${didYouMean(`${analysis}`, names)}. Use one of ${names.join(", ")}.`,
     );
   const { name } = definition;
-  const parsed = validate(definition.request, { ...options, analysis: name }, name) as OutputRequest;
-  const out = parsed.out ?? (await getDefaultFolder(parsed));
+  const parsed = validate(definition.request, { ...options, analysis: name }, name) as {
+    readonly runs: readonly string[];
+    readonly out: string | null;
+    readonly png: boolean;
+  };
+  // By default, the folder of the first run in which `temper report` looks.
+  const out = parsed.out ?? (await RunFolder.findFinished(parsed.runs[0]!))[0]!.run.path("analysis");
   const { summary, data, figure } = await definition.run(parsed, createContext(definition, out, callbacks));
   await mkdir(out, { recursive: true }).catch((error: unknown) => {
     throw createFileError(error, out, "create the folder");
@@ -82,17 +87,6 @@ export async function analyze(
   if (png) await writeFileAtomic(getPath("png"), png);
   const files = { json: getPath("json"), svg: getPath("svg"), png: parsed.png ? getPath("png") : null };
   return { name, summary, data, files };
-}
-
-interface OutputRequest {
-  readonly runs: readonly string[];
-  readonly out: string | null;
-  readonly png: boolean;
-}
-
-/** analysis/ of the first run, where `temper report` finds it. */
-async function getDefaultFolder({ runs }: OutputRequest): Promise<string> {
-  return (await RunFolder.findFinished(runs[0]!))[0]!.run.path("analysis");
 }
 
 function createContext(

@@ -3,10 +3,9 @@ import { UserError } from "../base/errors.js";
 import { formatInterval, formatNumber, formatPercent } from "../base/format.js";
 import { standardDeviation, wilsonInterval } from "../evaluation/statistics.js";
 import { readModelConfig } from "../models/config.js";
-import { interpolateWeights } from "../models/mix-weights.js";
-import type { Weights } from "../nn/index.js";
+import { mapWeights, type Weights } from "../nn/index.js";
 import type { RunFolder } from "../runs/run-folder.js";
-import { scope } from "../tensor/index.js";
+import { noGrad, scope, type Tensor } from "../tensor/index.js";
 import { getColor } from "./colors.js";
 import { defineAnalysis, findLabeledRuns, linspace, runsOption, sampleOptions } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
@@ -91,6 +90,24 @@ function createAlphas(from: number, to: number, points: number): number[] {
   throw new UserError(
     `--from ${from} --to ${to} --points ${points}: no point is between the two models (alpha 0 and 1). ` +
       "Increase --points, or use a range that contains 0 to 1.",
+  );
+}
+
+function getMatching(weights: Weights, name: string, { shape }: Tensor): Tensor {
+  const tensor = weights.get(name);
+  if (!tensor || tensor.shape.join() !== shape.join())
+    throw new UserError(`The two models differ in the shape of ${name}. Use runs of the same model and task.`);
+  return tensor;
+}
+
+/** (1 - alpha) theta + alpha theta' (ROSE eq. 7, WiSE-FT), bitwise exact at 0 and 1. */
+export function interpolateWeights(from: Weights, to: Weights, alpha: number): Map<string, Tensor> {
+  return noGrad(() =>
+    mapWeights(from, (tensor, name) => {
+      const other = getMatching(to, name, tensor);
+      if (alpha === 0 || alpha === 1) return alpha === 0 ? tensor : other;
+      return tensor.mul(1 - alpha).add(other.mul(alpha));
+    }),
   );
 }
 

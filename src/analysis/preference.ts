@@ -2,7 +2,7 @@ import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { formatNumber, formatWithInterval } from "../base/format.js";
 import { groupBy } from "../base/group-by.js";
-import { computeSeedHalfWidth, type Interval, mean } from "../evaluation/statistics.js";
+import { computeSeedHalfWidth, mean } from "../evaluation/statistics.js";
 import { RunFolder } from "../runs/run-folder.js";
 import { type MsgsProbe, msgsProbes } from "../tasks/msgs.js";
 import { assignColors } from "./colors.js";
@@ -62,13 +62,7 @@ const formatProbeName = (probe: MsgsProbe): string =>
     .replace("control_raising", "control or raising")
     .replace("syntactic_category", "syntactic category");
 
-interface MeanScore extends Interval {
-  readonly probe: MsgsProbe;
-  readonly method: string;
-  readonly score: number;
-}
-
-function averageOverSeeds(runs: readonly PreferenceData["runs"][number][]): MeanScore[] {
+function averageOverSeeds(runs: readonly PreferenceData["runs"][number][]) {
   return [...groupBy(runs, ({ probe, method }) => JSON.stringify([probe, method])).values()].map((same) => {
     const { probe, method } = same[0]!;
     const scores = same.map(({ score }) => score);

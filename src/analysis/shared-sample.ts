@@ -57,7 +57,7 @@ export async function freeAfter<T>(model: Model, work: (model: Model) => T | Pro
 export async function withModel<T>(
   { examples, device }: { readonly task: Task; readonly examples: readonly Example[]; readonly device: Device },
   load: () => Promise<Model>,
-  work: (model: Model, batch: FixedBatch) => T | Promise<T>,
+  work: (model: Model, batch: ReturnType<typeof createFixedBatch>) => T | Promise<T>,
 ): Promise<T> {
   return freeAfter(await load(), async (model) => {
     const batch = createFixedBatch(model, examples, device);
@@ -75,16 +75,10 @@ export interface ExampleLosses {
   readonly losses: readonly number[];
 }
 
-interface FixedBatch {
-  /** The losses under the given weights, without dropout, in the order of the examples. */
-  measure(weights: Weights): ExampleLosses;
-  features(weights: Weights): Float32Array[];
-  free(): void;
-}
-
 const tokensPerMicroBatch = { cpu: 4096, gpu: 65_536 };
 
-export function createFixedBatch(model: Model, examples: readonly Example[], device: Device): FixedBatch {
+/** Examples on the device, to be evaluated under many weights. Results are in the order of the examples. */
+export function createFixedBatch(model: Model, examples: readonly Example[], device: Device) {
   const { items } = toDataset(model, examples);
   const encodings = items.map((item) => item.encoding);
   const microBatches = batchByLength(encodings, tokensPerMicroBatch[device === "cpu" ? "cpu" : "gpu"]).map(
@@ -102,7 +96,7 @@ export function createFixedBatch(model: Model, examples: readonly Example[], dev
     },
   );
   return {
-    measure(weights) {
+    measure(weights: Weights): ExampleLosses {
       let [loss, correct] = [0, 0];
       const losses: number[] = [];
       for (const { rows, input, labels } of microBatches) {
@@ -113,7 +107,7 @@ export function createFixedBatch(model: Model, examples: readonly Example[], dev
       }
       return { loss: loss / items.length, accuracy: correct / items.length, losses };
     },
-    features(weights) {
+    features(weights: Weights): Float32Array[] {
       const features: Float32Array[] = [];
       for (const { rows, input } of microBatches) {
         const values = scope(() =>

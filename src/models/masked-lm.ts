@@ -71,13 +71,14 @@ export async function loadMaskedLm(reference: string, options: ReadWeightsOption
   try {
     const names = mapCheckpointNames(config, [checkpoint]);
     addBiasAlias(config, names);
-    const shapes = getMaskedLmShapes(config);
-    const missing = [...getMaskedLmParameterShapes(config).keys()].filter((name) => !names.has(name));
+    const headShapes = getMaskedLmParameterShapes(config);
+    const missing = [...headShapes.keys()].filter((name) => !names.has(name));
     if (missing.length > 0)
       throw new UserError(
         `${reference} has no head of a masked language model: the checkpoint lacks ${missing[0]}. ` +
           "Use a checkpoint for masked language modeling.",
       );
+    const shapes = new Map([...getEncoderParameterShapes(config), ...headShapes]);
     const { weights } = readWeights(config, shapes, names, options);
     const { maxLength } = config;
     return { config, weights, tokenizer, maskId, maxLength, folder, reference };
@@ -91,10 +92,6 @@ function addBiasAlias(config: EncoderConfig, names: CheckpointNames): void {
   const { decoder, bias } = getFamily(config).maskedLm(config);
   const alias = names.get(`${decoder}.bias`);
   if (bias !== null && alias && (!names.has(bias) || !config.tieWordEmbeddings)) names.set(bias, alias);
-}
-
-function getMaskedLmShapes(config: EncoderConfig): ParameterShapes {
-  return new Map([...getEncoderParameterShapes(config), ...getMaskedLmParameterShapes(config)]);
 }
 
 /** The logits of tokens, whose positions are indices in the flattened batch [batch * length]. */

@@ -4,11 +4,11 @@ import { basename, dirname, join } from "node:path";
 import { UserError } from "../base/errors.js";
 import { checkRegularFile, sha256File } from "../base/files.js";
 import { readTextSettings } from "../models/checkpoint/load.js";
-import type { Model, ModelSession } from "../models/index.js";
+import type { Model } from "../models/index.js";
 import type { Tokenization } from "../text/encoding.js";
 import type { OnnxFile } from "./find-onnx-file.js";
 import { findOnnxRuntime } from "./find-onnx-runtime.js";
-import { type OnnxClassifierOptions, openOnnxClassifier } from "./onnx-classifier.js";
+import { openOnnxClassifier } from "./onnx-classifier.js";
 
 export async function loadOnnxModel(
   reference: string,
@@ -23,8 +23,13 @@ export async function loadOnnxModel(
 ): Promise<Model> {
   const settings = await readTextSettings(reference, folder, options);
   const { config, metadata, tokenizer, tokenization, normalize, maxLength } = settings;
-  const { head = "hf", pooling = "cls", labels = config.labels, task = null, exportedFrom } = metadata ?? {};
-  const model = { tokenizer, labels, folder, exportedFrom: exportedFrom ?? null };
+  const { head = "hf", pooling = "cls", labels = config.labels, task = null, exportedFrom = null } = metadata ?? {};
+  const found = findOnnxRuntime();
+  if ("problem" in found) throw new UserError(`${file}: ${found.problem}.`);
+  const { runtime } = found;
+  for (const path of await listOnnxFiles(file))
+    await checkRegularFile(path, "the ONNX file", { kind: "weights", root: folder });
+  const { padId } = tokenizer.special;
   return {
     architecture: { config, head, pooling, numLabels: labels.length },
     weights: new Map(),
@@ -37,27 +42,18 @@ export async function loadOnnxModel(
     reference,
     ...(normalize && { normalize }),
     newlyInitialized: [],
-    session: await openSession(file, model, { threads: options.threads, isQuantized: precision === "int8" }),
-  };
-}
-
-async function openSession(
-  file: string,
-  model: Pick<Model, "tokenizer" | "labels" | "folder"> & Pick<ModelSession, "exportedFrom">,
-  options: Pick<OnnxClassifierOptions, "threads" | "isQuantized">,
-): Promise<ModelSession> {
-  const { tokenizer, labels, folder, exportedFrom } = model;
-  const found = findOnnxRuntime();
-  if ("problem" in found) throw new UserError(`${file}: ${found.problem}.`);
-  const { runtime } = found;
-  for (const path of await listOnnxFiles(file))
-    await checkRegularFile(path, "the ONNX file", { kind: "weights", root: folder });
-  const { padId } = tokenizer.special;
-  return {
-    classifier: await openOnnxClassifier(runtime, file, { name: file, labels, padId, ...options }),
-    engine: `onnxruntime-node ${runtime.env.versions.node}`,
-    hash: () => hashOnnxModel(folder, file),
-    exportedFrom,
+    session: {
+      classifier: await openOnnxClassifier(runtime, file, {
+        name: file,
+        labels,
+        padId,
+        threads: options.threads,
+        isQuantized: precision === "int8",
+      }),
+      engine: `onnxruntime-node ${runtime.env.versions.node}`,
+      hash: () => hashOnnxModel(folder, file),
+      exportedFrom,
+    },
   };
 }
 

@@ -28,16 +28,10 @@ function setConfigValue(tree: ConfigObject, path: string, value: unknown): void 
   at[last] = value;
 }
 
-/** Settings as they were written: in a file, in a cell of a sweep, or in the folder of a run. */
-export interface SettingsSource extends ModulePolicy {
-  readonly value: unknown;
-  locate(path: KeyPath): string;
-}
-
 export interface ConfigSources {
   readonly file?: string | undefined;
   readonly trust?: Trust;
-  readonly base?: SettingsSource;
+  readonly base?: ModulePolicy & { readonly value: unknown; locate(path: KeyPath): string };
   /** Values by key (`train.batchSize`), each from the flag of the same name. */
   readonly flags?: Readonly<Record<string, unknown>>;
   readonly set?: readonly string[];
@@ -194,9 +188,6 @@ function toConfigObject(value: unknown, file: string | undefined): ConfigObject 
   throw new UserError(`${file}: expected a config (keys and values), received ${received}.`);
 }
 
-/**
- * The path of a substitutions file: as given, or by its name in a data folder (substitutions/NAME).
- */
 export function resolveTablePath<T extends string | null>(path: T): T | string {
   if (path === null || existsSync(path)) return resolveLocalPath(path);
   const found = getDataRoots()

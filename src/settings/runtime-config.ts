@@ -59,10 +59,6 @@ export interface PrecisionNeeds {
   readonly requiresFloat32?: boolean;
 }
 
-/**
- * The precision of a CPU: float32, unless another one is named. `auto` is the fastest one that
- * works on this host.
- */
 export function chooseCpuPrecision(
   wanted: RuntimeConfig["precision"] | "auto" | null,
   { use = "inference", requiresFloat32 = false }: PrecisionNeeds = {},

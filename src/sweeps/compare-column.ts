@@ -11,10 +11,6 @@ export interface ColumnRow {
   readonly seeds: readonly MeasuredSeed[];
 }
 
-/**
- * Computes the cells of a column and compares each row with the baseline as `temper compare` does,
- * before Holm's correction. The notes name degenerate models and missing attacks.
- */
 export function compareColumn(
   given: readonly ColumnRow[],
   baseline: string | null,

@@ -200,10 +200,6 @@ function scaleCosts(kinds: readonly RunKind[], concurrentRuns: number, keepsChec
   };
 }
 
-/**
- * The time of one run; null if its data was not read. Methods that were not measured are estimated
- * from all others.
- */
 function estimateKind({ work, benchmark: own }: RunKind, benchmarks: readonly RunBenchmark[]): TimeRange | null {
   if (!work) return null;
   const fits = benchmarks.flatMap(({ steps }) => (steps.length > 1 ? [fitStepTime(steps)] : []));

@@ -42,15 +42,10 @@ export async function runLocally(
   }
 }
 
-interface WorkerPlace {
-  readonly worker: Worker;
-  readonly gpu: string;
-}
-
 async function executePhases(
   out: string,
   plan: SweepPlan,
-  places: readonly WorkerPlace[],
+  places: readonly { readonly worker: Worker; readonly gpu: string }[],
   options: WorkSignals & Pick<SweepCallbacks, "onEvent"> & { readonly trainJobs: number | undefined },
 ): Promise<WorkItemFailure[]> {
   const { onEvent, trainJobs = Number.POSITIVE_INFINITY, ...signals } = options;
@@ -77,7 +72,7 @@ async function executePhases(
       }
       return undefined;
     };
-    const execute = async (item: WorkItem, { worker, gpu }: WorkerPlace): Promise<void> => {
+    const execute = async (item: WorkItem, { worker, gpu }: (typeof places)[number]): Promise<void> => {
       onEvent?.({ type: "item-start", item });
       const training = item.kind === "train" ? 1 : 0;
       trainings.set(gpu, trainings.get(gpu)! + training);
@@ -87,7 +82,7 @@ async function executePhases(
       if (result.state === "failed") failures.push({ item, ...result });
       if (item.kind === "train") unfinishedRuns.delete(item.run);
     };
-    const work = async (place: WorkerPlace): Promise<void> => {
+    const work = async (place: (typeof places)[number]): Promise<void> => {
       while (waiting.size > 0 && !stop?.aborted) {
         const item = takeReadyItem(place.gpu);
         // Every other item waits for a run that another worker trains now.

@@ -69,10 +69,6 @@ export function getLockPath({ resultPath }: ResolvedWork): string {
   return `${resultPath}.lock`;
 }
 
-/**
- * Returns the ending of an item, which is blocked if it needs runs without results; null if it is
- * open.
- */
 export async function readItemEnding(out: string, plan: SweepPlan, item: WorkItem): Promise<WorkItemResult | null> {
   const work = await resolveWorkItem(out, plan, item);
   return !work || (await isBlocked(out, plan, item)) ? { state: "blocked" } : readEnding(work);

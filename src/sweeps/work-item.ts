@@ -64,7 +64,11 @@ export function listWorkPhases(plan: SweepPlan): WorkPhase[] {
   return phases.filter(({ items }) => items.length > 0);
 }
 
-function listEvaluations(plan: SweepPlan, { row, column }: CellName, seed: number): EvaluationItem[] {
+function listEvaluations(
+  plan: SweepPlan,
+  { row, column }: Pick<SweepCell, "row" | "column">,
+  seed: number,
+): EvaluationItem[] {
   const { advglue, attacks, exact } = plan.settings.evaluation;
   const isWanted = {
     advglue,
@@ -74,8 +78,6 @@ function listEvaluations(plan: SweepPlan, { row, column }: CellName, seed: numbe
   const kinds = (["advglue", "attack", "exact"] as const).filter((kind) => isWanted[kind]);
   return kinds.map((kind) => ({ kind, row, column, seed }));
 }
-
-type CellName = Pick<SweepCell, "row" | "column">;
 
 /**
  * The same work for a scheduler that knows what each item needs. Column by column, the evaluations of
@@ -297,6 +299,6 @@ async function hasOpenEvaluations(out: string, plan: SweepPlan, { seed, ...cell 
   return false;
 }
 
-function isSameCell(cell: SweepCell, { row, column }: CellName): boolean {
+function isSameCell(cell: SweepCell, { row, column }: Pick<SweepCell, "row" | "column">): boolean {
   return cell.row === row && cell.column === column;
 }

@@ -39,16 +39,10 @@ export interface Task {
   load(split: Split): Promise<Example[]>;
 }
 
-/** Parses the name of a split. For names of earlier versions, the error gives the new name. */
 export function parseSplit(text: string): Split {
   const split = splitNames.find((name) => name === text);
   if (split !== undefined) return split;
-  const hints: Record<string, string> = {
-    select: "It is now called validation",
-    dev: "It is now called test for datasets with only train and dev sets (GLUE), else validation",
-  };
-  const hint = hints[text] ?? "Use train, validation or test";
-  throw new UserError(`Unknown split "${text}"${hints[text] ? "" : didYouMean(text, splitNames)}. ${hint}.`);
+  throw new UserError(`Unknown split "${text}"${didYouMean(text, splitNames)}. Use train, validation or test.`);
 }
 
 /** Formats a split for display, with the name that its dataset uses: `sst2 test (GLUE dev set)`. */

@@ -71,7 +71,6 @@ const methods = {
 type Method<Operator> = Operator extends (self: Tensor, ...rest: infer Rest) => infer Result
   ? (...rest: Rest) => Result extends void ? Tensor : Result
   : never;
-type Methods = { readonly [Name in keyof typeof methods]: Method<(typeof methods)[Name]> };
 
 // The other methods have default values, or convert what they receive.
 const copyOp = operator<(self: Tensor, source: Tensor, nonBlocking: boolean) => void>("copy_");
@@ -101,7 +100,9 @@ const requiresGradOp = operator<(self: Tensor, on: boolean) => void>("requires_g
  * const y = x.mul(2).add(1); // new tensors
  * x.mul_(2); // changes x
  */
-export class Tensor extends (class {} as new () => Methods) {
+export class Tensor extends (class {} as new () => {
+  readonly [Name in keyof typeof methods]: Method<(typeof methods)[Name]>;
+}) {
   /** 0 after the tensor is freed. */
   handle: number;
   /** True after `keep` removed the tensor from its scope. */

@@ -13,8 +13,7 @@ import { computeMetrics, confusionMatrix, listMetrics, toPredictions } from "../
 import { predictProbabilities } from "../models/index.js";
 import type { Dataset } from "./dataset.js";
 import type { ActiveTraining } from "./training-context.js";
-import type { Metrics } from "./training-job.js";
-import type { TrainingJob, TrainingMethod } from "./training-method.js";
+import type { Metrics, TrainingJob, TrainingMethod } from "./training-method.js";
 
 /** Computes all metrics of a split. Throws `Interrupted` between batches. */
 export async function evaluateModel(

@@ -10,7 +10,6 @@ export { averageGradients, taskGradientsKey } from "./standard-fine-tuning.js";
 export { countLabels, resolveClassWeights } from "./task-loss.js";
 export { train } from "./trainer.js";
 export { getModelParameters } from "./training-context.js";
-export * from "./training-job.js";
 export type * from "./training-method.js";
 export { transformExamples } from "./transform-examples.js";
-export { computeRelativeDistances, type Distances } from "./weight-distance.js";
+export { computeRelativeDistances } from "./weight-distance.js";

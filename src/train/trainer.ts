@@ -19,9 +19,8 @@ import { type Ranks, selectShare, singleRank } from "./ranks.js";
 import { computeLearningRateFactor } from "./settings.js";
 import { createStepRunner, type StepRunner } from "./step-runner.js";
 import { type ActiveTraining, countParameters, createTrainingContext } from "./training-context.js";
-import type { TrainResult } from "./training-job.js";
 import { createDivergenceError, TrainingLogger } from "./training-logger.js";
-import type { NamedTensors, TrainingContext, TrainingJob } from "./training-method.js";
+import type { NamedTensors, TrainingContext, TrainingJob, TrainResult } from "./training-method.js";
 import { computeRelativeDistances } from "./weight-distance.js";
 
 /** Fine-tunes a model in place and ends with the best checkpoint. Only process 0 has files. */

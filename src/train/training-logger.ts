@@ -3,7 +3,7 @@ import { UserError } from "../base/errors.js";
 import { createFileError, openForAppending } from "../base/files.js";
 import { free } from "../tensor/index.js";
 import type { StepScalars } from "./optimizer-step.js";
-import type { TrainingFiles } from "./training-job.js";
+import type { TrainingFiles } from "./training-method.js";
 
 /** A step whose numbers are still on the device. */
 interface PendingStep {

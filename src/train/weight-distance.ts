@@ -2,11 +2,8 @@ import { getEncoderPart } from "../models/index.js";
 import type { Weights } from "../nn/index.js";
 import { noGrad, scope, stack, type Tensor } from "../tensor/index.js";
 
-/** Relative L2 distances ||weights - origin|| / ||origin|| of the encoder and its parts. */
-export type Distances = Readonly<Record<string, number>>;
-
-/** Computes how far an encoder is from its origin (RIFT fig. 2). */
-export function computeRelativeDistances(weights: Weights, origin: Weights): Distances {
+/** The relative L2 distances ||weights - origin|| / ||origin|| of the encoder and its parts (RIFT fig. 2). */
+export function computeRelativeDistances(weights: Weights, origin: Weights): Record<string, number> {
   const names = [...origin.keys()].filter((name) => getEncoderPart(name) !== null);
   const norms = scope(() =>
     noGrad(() => {

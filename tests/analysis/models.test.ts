@@ -1,13 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { linspace } from "../../src/analysis/define-analysis.js";
-import { measureLine } from "../../src/analysis/interpolation.js";
+import { interpolateWeights, measureLine } from "../../src/analysis/interpolation.js";
 import { measureLandscape, type SurfacePoint, sampleDirection, shiftWeights } from "../../src/analysis/landscape.js";
 import { createFixedBatch } from "../../src/analysis/shared-sample.js";
 import { standardDeviation } from "../../src/evaluation/statistics.js";
-import { interpolateWeights } from "../../src/models/mix-weights.js";
 import { mapWeights } from "../../src/nn/index.js";
 import { Rng, scope } from "../../src/tensor/index.js";
-import { computeRelativeDistances, type Distances } from "../../src/train/weight-distance.js";
+import { computeRelativeDistances } from "../../src/train/weight-distance.js";
 import { texts, tinyDataset, tinyModel } from "../methods/tiny.js";
 import { expectClose, expectComputed, expectComputedAsync, getLargest } from "../rounding.js";
 
@@ -28,7 +27,7 @@ describe("distance", () => {
 
   it("to a scaled copy is the scale minus 1", () => {
     for (const factor of [1.25, -1]) {
-      const compute = (): Distances => computeRelativeDistances(scaled(factor), model.weights);
+      const compute = (): Record<string, number> => computeRelativeDistances(scaled(factor), model.weights);
       const expected = Object.fromEntries(Object.keys(compute()).map((part) => [part, Math.abs(factor - 1)]));
       // Each weight is rounded when it is scaled.
       expectComputed(compute, expected, { scale: Math.abs(factor) });
@@ -39,7 +38,7 @@ describe("distance", () => {
     const moved = mapWeights(model.weights, (tensor, name) =>
       /layer\.1|pooler|classifier/.test(name) ? tensor.detach().mul(2) : tensor,
     );
-    const compute = (): Distances => computeRelativeDistances(moved, model.weights);
+    const compute = (): Record<string, number> => computeRelativeDistances(moved, model.weights);
     const distances = compute();
     expect(Object.keys(distances)).toEqual(["all", "embeddings", "layer 0", "layer 1"]);
     expect(distances).toMatchObject({ embeddings: 0, "layer 0": 0 });

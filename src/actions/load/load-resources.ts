@@ -205,10 +205,6 @@ function openContextCache({ hash }: SentenceEncoder): ResultCache<readonly numbe
   }
 }
 
-/**
- * Loads substitutions for a model: all, only those in its vocabulary, or only those of words in
- * lower case. `model` is null for an endpoint.
- */
 export async function loadSubstitutionsForModel(
   source: string,
   options: Pick<RunConfig, "inVocabSubstitutes" | "caseSensitiveSubstitutes">,

@@ -14,7 +14,7 @@ import {
 import { sampleExamples } from "../../tasks/sample.js";
 
 export async function loadRequestedTask(
-  requested: DataRequest & SliceRequest,
+  requested: DataRequest & { readonly slices?: string | null | undefined },
   model: Pick<Model, "task" | "labels"> | null,
   run: RunFolder | null,
   callbacks: TaskCallbacks,
@@ -43,14 +43,12 @@ export async function loadRequestedTask(
   );
 }
 
-interface SliceRequest {
-  readonly slices?: string | null | undefined;
-}
-
 export type TaskCallbacks = Pick<Callbacks, "onEvent">;
 
 export function loadConfiguredTask(
-  request: DataRequest & SliceRequest & Partial<Pick<RunConfig, "validationData" | "testData">>,
+  request: DataRequest & { readonly slices?: string | null | undefined } & Partial<
+      Pick<RunConfig, "validationData" | "testData">
+    >,
   { onEvent }: TaskCallbacks,
   options: Pick<LoadTaskOptions, "evaluationOnly" | "labels" | "maxSkippedFraction"> = {},
 ): Promise<Task> {

@@ -17,10 +17,6 @@ export function checkPredictionsPath(path: string, input?: string): void {
     throw new UserError(`--out ${path}: expected a file that ends in ${extensions.join(", ")}.`);
 }
 
-/**
- * Writes predictions as a table: the columns of the input, then the predicted label, its
- * probability and the probabilities of all labels. The file appears when it is complete.
- */
 export async function writePredictions(
   path: string,
   predictions: AsyncIterable<InputPrediction>,

@@ -63,10 +63,6 @@ export async function estimateResolved(run: ResolvedRun, callbacks: Callbacks = 
   };
 }
 
-/**
- * Measures a few steps of a run, within a time, on the texts of a sample. The data of the run is not
- * read.
- */
 export async function measureRun(
   run: ResolvedRun,
   options: { readonly sample: readonly Example[]; readonly stepsPerEpoch: number; readonly seconds?: number },
