@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { beforeAll, expect, test, vi } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { attack } from "../../src/actions/attack/attack.js";
 import { train } from "../../src/actions/train/train.js";
 import { analyze } from "../../src/analysis/index.js";
@@ -81,21 +81,6 @@ test("without runs, the message says how to train one", async () => {
 test("a folder that does not exist is an error", async () => {
   const wrong = await invoke(["runs", join(folder, "nowhere")]);
   expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining("there is no such file or folder") });
-});
-
-test("evaluate names the positive class of f1", async () => {
-  const { stdout } = await invoke(["evaluate", join(runs, "first"), "--device", "cpu", "--quiet"]);
-  expect(stdout).toMatch(/f1 of positive +[\d.]+/);
-});
-
-test("an attack says how many queries the cache answered", async () => {
-  vi.stubEnv("TEMPER_CACHE", join(folder, "cache"));
-  const flags = ["--attack", "greedy", "--substitutions", join(folder, "words.json"), "--device", "cpu", "--quiet"];
-  const attackInto = async (name: string) =>
-    (await invoke(["attack", join(runs, "second"), ...flags, "--out", join(folder, name)])).stdout;
-  await attackInto("uncached");
-  expect(await attackInto("cached")).toMatch(/queries answered from the cache +100/);
-  vi.unstubAllEnvs();
 });
 
 test("show prints adversarial examples as diffs, with colors in a terminal", async () => {

@@ -120,35 +120,6 @@ describe("train", () => {
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
     expect(stderr).toMatch(expected);
   });
-
-  describe("bad data", () => {
-    const table = (name: string, text: string): string[] => {
-      const path = join(folder, name);
-      writeFileSync(path, text);
-      return ["train", ...flags, "--data", path, "--out", join(folder, `out-${name}`), "--epochs", "0.1"];
-    };
-    const good = reviews(60, "rows").map(({ text, label }) => `${text}\t${label}`);
-
-    test("a row without a text is named, and leaves no folder", async () => {
-      const text = `text\tlabel\n${[...good.slice(0, 5), "\tpositive", ...good.slice(5)].join("\n")}`;
-      const { code, stderr } = await invoke(table("missing.tsv", text));
-      expect(code).toBe(2);
-      expect(stderr).toMatch(/1 of 61 rows cannot be used: line 7 has no "text"\. .*--skip-bad-rows/);
-      expect(existsSync(join(folder, "out-missing.tsv"))).toBe(false);
-      const skipped = await invoke([...table("skipped.tsv", text), "--skip-bad-rows"]);
-      expect(skipped.code).toBe(0);
-      expect(skipped.stderr).toMatch(/warning: .*skipped 1 of 61 rows: line 7 has no "text"/);
-    });
-
-    test("an unknown label in a split", async () => {
-      const data = join(folder, "split");
-      writeReviews(join(data, "train.tsv"), 40);
-      writeFileSync(join(data, "dev.tsv"), `text\tlabel\n${good.slice(0, 4).join("\n")}\na film\tmixed\n`);
-      const { code, stderr } = await invoke(["train", ...flags, "--data", data, "--out", join(folder, "out-split")]);
-      expect(code).toBe(2);
-      expect(stderr).toContain('line 6 has the label "mixed", expected one of negative, positive');
-    });
-  });
 });
 
 describe("evaluate", () => {
@@ -243,13 +214,6 @@ describe("evaluate", () => {
     );
     const wrong = await invoke([...args, "--slices", "kinds"]);
     expect(wrong).toMatchObject({ code: 2, stderr: expect.stringMatching(/no column "kinds".*kind/) });
-  });
-
-  test("without options, evaluates the task of the run", async () => {
-    const { stdout } = await invoke(["evaluate", out, "--json"]);
-    expect(JSON.parse(stdout)).toMatchObject(
-      (JSON.parse(readFileSync(join(out, "results.json"), "utf8")) as { test: object }).test,
-    );
   });
 
   const shared = process.env.TEMPER_DATA ?? "data";

@@ -107,15 +107,15 @@ for i in $(seq 0 $last); do SLURM_ARRAY_TASK_ID=$i sh -c "$wrap" > ${folder}/tas
 wait
 ${printJob()}`,
     );
-    const file = await writeTinySweep(folder, {
-      seeds: [0],
-      evaluation: { attacks: { greedy: null }, numExamples: 5 },
-    });
-    const [out, local] = [join(folder, "out"), join(folder, "local")];
-    const { status, failures } = await sweep({ file, out, backend: "slurm", estimate: false });
-    expect({ status, failures }).toEqual({ status: "done", failures: [] });
+    const rows = { standard: null, dropless: { train: { dropout: false } } };
+    const evaluation = { attacks: { greedy: null }, numExamples: 5 };
+    const { out, plan } = await writePlan({ rows, evaluation, seeds: [0] });
+    expect(await runOnSlurm(out, plan, createOptions({ detach: false }))).toEqual([]);
     expect(calls("sbatch")).toHaveLength(2);
+    const [file, local] = [join(folder, "sweep.yaml"), join(folder, "local")];
     await sweep({ file, out: local, estimate: false });
+    // Nothing is left to do but the table.
+    await sweep({ file, out, estimate: false, resume: true });
     expect(readTable(out)).toEqual(readTable(local));
     for (const run of readdirSync(join(out, "runs"))) {
       const log = readFileSync(join(out, "runs", run, "log.txt"), "utf8");

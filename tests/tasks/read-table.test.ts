@@ -1,16 +1,10 @@
-import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { listen } from "../../src/base/events.js";
-import { Rng } from "../../src/base/rng.js";
 import { parseExamples, type ReadOptions } from "../../src/tasks/parse-examples.js";
 import { readTable } from "../../src/tasks/read-table.js";
-import { chooseExtent } from "../extent.js";
-import { temporaryFolder } from "../temporary.js";
 import { jsonLines, makeFolder } from "./folder.js";
-
-const folder = temporaryFolder();
 
 const columns = { texts: ["text"], label: "label", values: ["0", "1"] };
 
@@ -145,37 +139,5 @@ describe("bad data", () => {
       expect.stringMatching(/skipped 2 of 4 rows: line 3 has no "text"; line 5 has the label "9"/),
     ]);
     await expect(read("a.csv", "text,label\n,0\n", options)).rejects.toThrow(/no row can be used/);
-  });
-});
-
-describe("damaged Parquet", () => {
-  it("is a clear error, however it is truncated or changed", async () => {
-    const unhandled: unknown[] = [];
-    const onUnhandled = (error: unknown): void => void unhandled.push(error);
-    process.on("unhandledRejection", onUnhandled);
-    const cases = chooseExtent(30, 1500);
-    let refused = 0;
-    for (const name of ["plain", "train"]) {
-      const bytes = readFileSync(join("tests", "fixtures", "tasks", `${name}.parquet`));
-      const rng = new Rng(15);
-      for (let i = 0; i < cases; i++) {
-        const damaged = Buffer.from(i % 10 === 0 ? bytes.subarray(0, rng.integer(bytes.length)) : bytes);
-        for (let k = 0; k <= i % 3; k++) damaged[rng.integer(Math.max(1, damaged.length))] = rng.integer(256);
-        const path = join(folder, "damaged.parquet");
-        writeFileSync(path, damaged);
-        const error: unknown = await readTable(path).then(
-          () => null,
-          (reason: unknown) => reason,
-        );
-        if (error === null) continue;
-        refused++;
-        expect(error).toMatchObject({ name: "UserError", message: expect.stringMatching(/as Parquet|has no rows/) });
-        expect((error as Error).message).not.toMatch(/properties of undefined|is not a function/);
-      }
-    }
-    await new Promise(setImmediate);
-    process.off("unhandledRejection", onUnhandled);
-    expect(unhandled).toEqual([]);
-    expect(refused).toBeGreaterThan(cases / 3);
   });
 });

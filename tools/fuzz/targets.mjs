@@ -108,6 +108,15 @@ function mutateJournal(random, bytes) {
   return random.chance(0.1) ? mutateBytes(random, sealed) : sealed;
 }
 
+/** A safetensors file with another header, of the length that the file says. */
+function mutateHeader(random, bytes) {
+  const end = 8 + Number(bytes.readBigUInt64LE());
+  const header = Buffer.from(toJson(mutateValue(random, JSON.parse(bytes.toString("utf8", 8, end)))));
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(header.length));
+  return Buffer.concat([length, header, bytes.subarray(end)]);
+}
+
 function readProof(seeds) {
   const folder = join(seeds, "runs/one/exact");
   const all = readdirSync(folder).map((name) => readFileSync(join(folder, name)));
@@ -207,18 +216,24 @@ const askEndpoint = (make) => async (context) => {
 };
 
 export const targets = {
-  safetensors: overFolder("bert-tiny", ["model.safetensors"], async ({ folder, load }) => {
-    const { openSafetensors } = await load("models/checkpoint/safetensors");
-    const file = await openSafetensors(join(folder, "model.safetensors"));
-    try {
-      for (const [name, { shape }] of file.entries) {
-        const count = shape.reduce((product, size) => product * size, 1);
-        expect(count === 0 || file.readSync(name).length % count === 0, `length of ${name}`);
+  safetensors: overFiles(
+    (random, seeds) => {
+      const bytes = read(seeds, "bert-tiny/model.safetensors");
+      return { "model.safetensors": random.chance(0.5) ? mutateHeader(random, bytes) : mutateBytes(random, bytes) };
+    },
+    async ({ folder, load }) => {
+      const { openSafetensors } = await load("models/checkpoint/safetensors");
+      const file = await openSafetensors(join(folder, "model.safetensors"));
+      try {
+        for (const [name, { shape }] of file.entries) {
+          const count = shape.reduce((product, size) => product * size, 1);
+          expect(count === 0 || file.readSync(name).length % count === 0, `length of ${name}`);
+        }
+      } finally {
+        await file.close();
       }
-    } finally {
-      await file.close();
-    }
-  }),
+    },
+  ),
   config: overFolder("runs/one/model", ["config.json"], classify),
   weights: overFolder("runs/one/model", ["model.safetensors"], classify),
   tokenizer: overFolder("bert-tiny", ["tokenizer.json"], tokenize),
