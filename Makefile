@@ -119,7 +119,7 @@ check-tokenizers: setup
 check-pushed: setup
 	@node tools/check-pushed.mjs $(FAMILIES)
 
-# Compare every stack in 2 and 3 processes with one process, and resume after 20 kills
+# Compare every stack in 2 and 3 processes with one process, and resume after a kill
 check-distributed: export TEMPER_LONG := 1
 check-distributed: setup
 	@node_modules/.bin/vitest run tests/distributed

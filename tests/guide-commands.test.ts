@@ -33,7 +33,7 @@ const elsewhere: readonly (readonly [pattern: RegExp, by: string])[] = [
   [/^temper try$/, "tests/cli/try.test.ts"],
   [/^git add|^temper gate/, "tests/actions/gate/gate.test.ts"],
   [/^(srun|torchrun) |^temper train .*roberta-large/, "tests/distributed/train.test.ts"],
-  [/^temper attack runs\/large .*--processes 4$/, "tests/distributed/attack.test.ts"],
+  [/^temper attack runs\/large .*--processes 4$/, "tools/chaos/workloads.mjs"],
   [/^export |^curl /, "tests/cli/serve.test.ts"],
   // Nothing builds the image here: that needs Docker.
   [/^docker /, "Dockerfile"],

@@ -35,13 +35,6 @@ describe("a method definition", () => {
     expect(rose()).toEqual({ name: "rose", options: {}, definition: rose });
     expect(JSON.parse(JSON.stringify(ascc({ beta: 4 })))).toEqual({ name: "ascc", options: { beta: 4 } });
   });
-
-  test("rejects a misspelled option at compile time and at run time", () => {
-    // @ts-expect-error The option is called innerSteps.
-    expect(() => ascc({ inerSteps: 3 })).toThrow(/ascc: unknown key inerSteps \(did you mean "innerSteps"/);
-    // @ts-expect-error The option is a number.
-    expect(() => ascc({ beta: "four" })).toThrow(/ascc: beta: expected number/);
-  });
 });
 
 describe("createMethods", () => {

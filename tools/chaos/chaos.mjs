@@ -95,10 +95,10 @@ async function runWithFault(workload, fault, { milliseconds, calls }, out, rng) 
     const ended = await start(workload.getCommand(out, temper), env).ended;
     return { hit: ended.code !== 0, ended, detail: `call ${call}` };
   }
-  // Jobs of the studio are groups of their own. A kill hits them, or the studio, or both.
+  // A kill hits the processes that a command has started, or the command, or both.
   const target = workload.listProcesses ? rng.integer(3) : 0;
-  const signalJobs = (/** @type {NodeJS.Signals} */ signal) =>
-    target !== 0 && (workload.listProcesses?.(out) ?? []).filter((pid) => send(pid, signal)).length > 0;
+  const signalJobs = (/** @type {NodeJS.Signals} */ signal, /** @type {number} */ parent) =>
+    target !== 0 && (workload.listProcesses?.(out, parent) ?? []).filter((pid) => send(pid, signal)).length > 0;
   if (fault === "zombie") {
     // The shell becomes a program that never reaps its child, like a container without an init.
     const command = `"$@" & echo $!; exec sleep 600`;
@@ -112,7 +112,7 @@ async function runWithFault(workload, fault, { milliseconds, calls }, out, rng) 
       await tree.ended;
       return { hit: false, ended: null, detail: "ended before the kill" };
     }
-    signalJobs("SIGKILL");
+    signalJobs("SIGKILL", pid);
     send(pid, "SIGKILL");
     return { hit: true, ended: null, detail: `after ${moment} ms`, tree };
   }
@@ -120,12 +120,12 @@ async function runWithFault(workload, fault, { milliseconds, calls }, out, rng) 
   await Promise.race([delay(moment + (fault === "npx" ? 500 : 0)), running.ended]);
   // A terminal and a scheduler signal the whole group.
   const signal = fault === "npx" ? (rng.next() < 0.5 ? "SIGKILL" : "SIGINT") : fault;
-  const hitJobs = signalJobs(signal);
+  const hitJobs = signalJobs(signal, running.pid);
   const hit = (target !== 1 && send(-running.pid, signal)) || hitJobs;
   // If no job runs yet, the studio starts one and waits for it.
   const ended = await running.ended;
   await waitForGroup(running.pid);
-  return { hit: hit && ended.code !== 0, ended, detail: `${signal} after ${moment} ms` };
+  return { hit: hit && (ended.code !== 0 || hitJobs), ended, detail: `${signal} after ${moment} ms` };
 }
 
 /** Waits until no process of a group runs. npx may end before the command that it started. */

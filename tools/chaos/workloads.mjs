@@ -1,5 +1,6 @@
 // What is killed: every command that writes for more than a moment, training in two processes and a job of the studio,
 // on a model of a few hundred weights.
+import { spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join, resolve } from "node:path";
@@ -13,7 +14,7 @@ import { getEncoderParameterShapes } from "../../dist/models/encoder.js";
  * @property {string} name
  * @property {(out: string, program: string[]) => string[]} getCommand for a new run, or to resume what is
  *   in the folder. `program` starts temper.
- * @property {(out: string) => number[]} [listProcesses] processes that the command started in groups of their own
+ * @property {(out: string, parent: number) => number[]} [listProcesses] processes that the command started
  * @property {boolean} [hasProcesses] whether it starts others, which a signal ends before it answers
  * @property {string} [needs] the workload whose undisturbed results it reads, besides those of train
  * @property {(out: string) => string[]} listResults the files that must be bitwise identical
@@ -113,6 +114,12 @@ function listJobProcesses(out) {
   });
 }
 
+/** The first process that a command has started, so that a kill leaves the others. @param {string} _ @param {number} parent */
+function listOneChild(_, parent) {
+  const { stdout } = spawnSync("pgrep", ["-P", String(parent)], { encoding: "utf8" });
+  return stdout.split("\n").slice(0, 1).filter(Boolean).map(Number);
+}
+
 /** A command that replaces or continues its own results. @param {string} name @param {RegExp} results their names */
 const repeatable = (name, results, /** @type {(out: string) => string[]} */ getWords) => ({
   name,
@@ -148,7 +155,22 @@ export function createWorkloads(folder) {
   const trained = [...model, ...data, ...settings, ...runtime];
   return [
     training("train", trained),
-    { ...training("ranks", [...trained, "--processes", "2"], ["--processes", "2"]), hasProcesses: true },
+    {
+      ...training("ranks", [...trained, "--processes", "2"], ["--processes", "2"]),
+      hasProcesses: true,
+      listProcesses: listOneChild,
+    },
+    {
+      name: "shards",
+      getCommand: (out, program) => [
+        ...[...program, "attack", victim, ...data, ...table, "--attack", "genetic:population=8,iterations=6"],
+        ...["--num-examples", "48", "--processes", "3", ...runtime, "--out", out],
+        ...(existsSync(out) ? ["--resume"] : []),
+      ],
+      hasProcesses: true,
+      listProcesses: listOneChild,
+      listResults: () => ["genetic.jsonl"],
+    },
     {
       name: "export",
       // The folder appears with its whole content, and is not replaced.

@@ -8,7 +8,6 @@ import { attack } from "../../../src/actions/attack/attack.js";
 import type { AttackCallbacks, AttackRequest } from "../../../src/actions/attack/attack-request.js";
 import { listen } from "../../../src/base/events.js";
 import { serve } from "../../../src/serve/serve-model.js";
-import { Interrupted } from "../../../src/train/index.js";
 import { type TinyVictim, tinyVictim } from "../../attacks/tiny-victim.js";
 import { testLong } from "../../long.js";
 import { temporaryFolder } from "../../temporary.js";
@@ -66,30 +65,6 @@ testLong("memory does not grow with the number of examples", async () => {
   );
   // A complete result takes one or two kilobytes.
   expect(sizes.get(count)! - sizes.get(300)!).toBeLessThan(600 * count);
-});
-
-test("a journal is not continued with other texts", async () => {
-  const rows = reviews(8, "texts");
-  const out = "texts";
-  await attackWithGreedy({ data: writeData("same.tsv", rows), out });
-  const other = rows.map((row, i) => (i === 7 ? { ...row, text: "the very good scene" } : row));
-  await expect(attackWithGreedy({ data: writeData("same.tsv", other), out, resume: true })).rejects.toThrow(
-    "was written with a different data",
-  );
-});
-
-test("an aborted attack keeps its finished examples and can be resumed", async () => {
-  const data = writeData("aborted.tsv", reviews(40, "aborted"));
-  const controller = new AbortController();
-  const onProgress = ({ done }: { done: number }): void => void (done === 10 && controller.abort());
-  await expect(
-    attackWithGreedy({ data, out: "aborted" }, { ...listen({ progress: onProgress }), signal: controller.signal }),
-  ).rejects.toBeInstanceOf(Interrupted);
-  expect(readFileSync(join(folder, "aborted/greedy.jsonl"), "utf8").trimEnd().split("\n")).toHaveLength(11);
-  const report = await attackWithGreedy({ data, out: "aborted", resume: true });
-  const { seconds: _, ...whole } = (await attackWithGreedy({ data, out: "whole" })).attacks.greedy!;
-  expect(report.attacks.greedy).toMatchObject({ accuracyUnderAttack: whole.accuracyUnderAttack });
-  expect(readFileSync(join(folder, "aborted/greedy.jsonl"))).toEqual(readFileSync(join(folder, "whole/greedy.jsonl")));
 });
 
 test("an attack on 12 examples is extended to 20 without repeating any", async () => {
