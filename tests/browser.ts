@@ -1,5 +1,8 @@
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { extname, join } from "node:path";
 import packed from "@sparticuz/chromium";
 import { type Browser, chromium } from "playwright-core";
 import { waitForLock } from "./wait-for-lock.js";
@@ -13,4 +16,18 @@ export async function launchBrowser(): Promise<Browser> {
   } finally {
     release();
   }
+}
+
+const types: Record<string, string> = { ".html": "text/html", ".js": "text/javascript", ".wasm": "application/wasm" };
+
+/** Serves the files of a folder. Returns its URL. */
+export async function serveFolder(folder: string): Promise<{ readonly origin: string; close(): void }> {
+  const server = createServer(({ url = "/" }, response) => {
+    const path = join(folder, url === "/" ? "index.html" : new URL(url, "http://page").pathname);
+    if (!existsSync(path) || !statSync(path).isFile()) return void response.writeHead(404).end();
+    response.writeHead(200, { "content-type": types[extname(path)] ?? "application/octet-stream" });
+    response.end(readFileSync(path));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, close: () => server.close() };
 }

@@ -19,8 +19,9 @@ export const energy = defineMethod({
   cost: { gpu: "about 1.0", cpu: "about 1.0" },
   options: z.strictObject({
     benignLabel: benignLabelSchema,
-    lambda: nonnegativeSchema.default(0.1).describe("weight of the penalty; 0: standard"),
-    margin: z.number().default(-2).describe("energy below which a benign prediction is penalized"),
+    lambda: nonnegativeSchema.default(1).describe("weight of the penalty; 0: standard"),
+    // Of two labels with opposite logits, the likelier one then has a probability of 0.84.
+    margin: z.number().default(-1).describe("energy below which a benign prediction is penalized"),
   }),
   create: ({ benignLabel, lambda, margin }) => {
     let benign = 0;

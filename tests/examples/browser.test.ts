@@ -1,19 +1,16 @@
-import { cpSync, existsSync, readFileSync, statSync } from "node:fs";
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { extname, join } from "node:path";
+import { cpSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTextAttacker } from "../../src/actions/attack/attack-text.js";
 import { loadClassifier } from "../../src/actions/predict/text-classifier.js";
-import { launchBrowser } from "../browser.js";
+import { launchBrowser, serveFolder } from "../browser.js";
 import { temporaryFolder } from "../temporary.js";
 
 const fixture = fileURLToPath(new URL("../fixtures/onnx-tiny", import.meta.url));
 const built = join(temporaryFolder(), "page");
-const types: Record<string, string> = { ".html": "text/html", ".js": "text/javascript", ".wasm": "application/wasm" };
-let server: Server;
+let server: Awaited<ReturnType<typeof serveFolder>>;
 let browser: Browser;
 let page: Page;
 const problems: string[] = [];
@@ -23,14 +20,8 @@ beforeAll(async () => {
   const configFile = fileURLToPath(new URL("../../examples/browser/vite.config.mjs", import.meta.url));
   await build({ configFile, build: { outDir: built } });
   cpSync(fixture, join(built, "model"), { recursive: true });
-  server = createServer(({ url = "/" }, response) => {
-    const path = join(built, url === "/" ? "index.html" : new URL(url, "http://page").pathname);
-    if (!existsSync(path) || !statSync(path).isFile()) return void response.writeHead(404).end();
-    response.writeHead(200, { "content-type": types[extname(path)] ?? "application/octet-stream" });
-    response.end(readFileSync(path));
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  server = await serveFolder(built);
+  const { origin } = server;
   browser = await launchBrowser();
   page = await browser.newPage();
   // Offline: the page reaches nothing but its own files.

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { train as trainRun } from "../../src/actions/train/train.js";
 import { listen } from "../../src/base/events.js";
-import { computeEnergyPenalty } from "../../src/methods/energy.js";
+import { computeEnergyPenalty, energy } from "../../src/methods/energy.js";
 import { createMethods } from "../../src/methods/index.js";
 import { type Model, predictProbabilities, tokenizeAll } from "../../src/models/index.js";
 import { free, scope, tensor } from "../../src/tensor/index.js";
@@ -48,6 +48,18 @@ describe("energy", () => {
       const excess = Math.log(Math.exp(5) + 2) - 2;
       expectClose(computeEnergyPenalty(logits, labels, 0, -2).item(), excess ** 2 / 4);
       expect(computeEnergyPenalty(logits, labels, 0, -9).item()).toBe(0);
+    }));
+
+  test("by default, two labels have a penalty from a benign probability of 0.84 on", () =>
+    scope(() => {
+      const { margin } = energy.options.parse({});
+      const benign = tensor(Int32Array.from([0]));
+      const compute = (p: number): number => {
+        const logit = Math.log(p / (1 - p)) / 2;
+        return computeEnergyPenalty(tensor([logit, -logit], [1, 2]), benign, 0, margin).item();
+      };
+      expect(compute(0.83)).toBe(0);
+      expect(compute(0.85)).toBeGreaterThan(0);
     }));
 
   test("a training step has the penalty of its logits, times lambda, for the label by name", async () => {
