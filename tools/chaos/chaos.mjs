@@ -17,6 +17,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Rng } from "../../dist/base/rng.js";
+import { readBusySeconds } from "../read-busy-seconds.mjs";
 import { findBadEnd, findBrokenFiles } from "./find-damage.mjs";
 import { createWorkloads, writeInputs } from "./workloads.mjs";
 
@@ -39,6 +40,9 @@ const faults = /** @type {const} */ (["SIGKILL", ...stops, "ENOSPC", "EIO", "npx
   (fault) => fault !== "npx" || hasNpx,
 );
 const isStop = (/** @type {string} */ fault) => stops.some((each) => each === fault);
+/** Seconds of the processor after a signal: 2 for the command, and what is left of the start or a batch. */
+const maxBusySeconds = 3;
+let longestStop = 0;
 /** @typedef {{ out: string, milliseconds: number, calls: number }} Reference */
 
 /**
@@ -123,9 +127,21 @@ async function runWithFault(workload, fault, { milliseconds, calls }, out, rng) 
   const hitJobs = signalJobs(signal, running.pid);
   const hit = (target !== 1 && send(-running.pid, signal)) || hitJobs;
   // If no job runs yet, the studio starts one and waits for it.
+  const busy = await measureBusySeconds(running);
   const ended = await running.ended;
   await waitForGroup(running.pid);
-  return { hit: hit && (ended.code !== 0 || hitJobs), ended, detail: `${signal} after ${moment} ms` };
+  const isTold = isStop(fault) && hit && !workload.hasProcesses;
+  if (isTold) longestStop = Math.max(longestStop, busy);
+  const detail = `${signal} after ${moment} ms`;
+  return { hit: hit && (ended.code !== 0 || hitJobs), ended, detail, isLate: isTold && busy > maxBusySeconds };
+}
+
+/** Waits for the end of a command. Returns the seconds that it used of the processor meanwhile. */
+async function measureBusySeconds(/** @type {ReturnType<typeof start>} */ { pid, ended }) {
+  const first = readBusySeconds(pid);
+  let last = first;
+  while (await Promise.race([ended.then(() => false), delay(50, true)])) last = Math.max(last, readBusySeconds(pid));
+  return last - first;
 }
 
 /** Waits until no process of a group runs. npx may end before the command that it started. */
@@ -198,11 +214,12 @@ async function runRound(/** @type {number} */ round) {
     const fault = /** @type {(typeof faults)[number]} */ (faults[rng.integer(faults.length)]);
     // Each resumed part is shorter than the one before.
     const left = { milliseconds: reference.milliseconds / (1 + history.length / 2), calls: reference.calls };
-    const { hit, ended, detail, tree } = await runWithFault(workload, fault, left, out, rng);
+    const { hit, ended, detail, tree, isLate = false } = await runWithFault(workload, fault, left, out, rng);
     if (tree) trees.push(tree);
     history.push(`${fault} ${detail}${hit ? "" : " (missed)"}`);
     const bad = ended && findBadEnd(ended, isStop(fault) && !workload.hasProcesses);
     if (bad) failures.push(`${workload.name}, ${history.join("; ")}: ${bad}`);
+    if (isLate) failures.push(`${workload.name}, ${history.join("; ")}: it went on for ${maxBusySeconds} s and more`);
     if (!hit) continue;
     hits++;
     const count = /** @type {Record<string, number>} */ (counts.get(workload.name));
@@ -233,6 +250,7 @@ async function runLane() {
 
 await Promise.all(Array.from({ length: workers }, runLane));
 console.log(`${hits} faults hit in ${rounds} rounds; each round was resumed and compared.`);
+console.log(`After a signal, a command used the processor for at most ${longestStop.toFixed(2)} s.`);
 console.log(["workload".padEnd(10), ...faults.map((fault) => fault.padStart(8)), "   total"].join(" "));
 for (const [name, count] of counts) {
   const values = faults.map((fault) => count[fault] ?? 0);
@@ -241,7 +259,7 @@ for (const [name, count] of counts) {
 }
 for (const failure of failures) console.log(`FAILED: ${failure}`);
 mkdirSync(join(root, "build/chaos"), { recursive: true });
-const summary = { seed, workers, faults: hits, rounds, counts: Object.fromEntries(counts), failures };
+const summary = { seed, workers, faults: hits, rounds, longestStop, counts: Object.fromEntries(counts), failures };
 writeFileSync(join(root, "build/chaos/summary.json"), `${JSON.stringify(summary, null, 2)}\n`);
 if (failures.length === 0) rmSync(folder, { recursive: true });
 process.exitCode = failures.length === 0 ? 0 : 1;

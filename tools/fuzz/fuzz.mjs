@@ -5,6 +5,7 @@
 import { fork } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
+import { readBusySeconds } from "../read-busy-seconds.mjs";
 import { formatCase, makeFiles } from "./run-case.mjs";
 import { writeSeeds } from "./seeds.mjs";
 import { targets } from "./targets.mjs";
@@ -27,6 +28,14 @@ process.env.TEMPER_CACHE = join(work, "cache");
 process.env.HF_HUB_OFFLINE = "1";
 process.env.OMP_NUM_THREADS = "1";
 const load = (path) => import(`${root}/dist/${path}.js`);
+const { tryLock } = await load("base/lock");
+mkdirSync(work, { recursive: true });
+// Two campaigns would damage each other's files. The lock ends with this process.
+const lock = tryLock(join(work, "fuzz.lock"));
+if (typeof lock !== "function") {
+  console.error(`${work}: process ${lock.pid} fuzzes there. Wait until it has ended.`);
+  process.exit(2);
+}
 await writeSeeds(join(work, "seeds"), load, join(root, "tests", "fixtures"));
 
 const started = performance.now();
@@ -150,16 +159,6 @@ function runWorker(folder, name, number, count, time) {
       done({ failures, counts: { ...last.counts, failed: last.counts.failed + 1 }, next: last.number + 1 });
     });
   });
-}
-
-/** The seconds that a process has used of the processor. */
-function readBusySeconds(pid) {
-  try {
-    const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
-    return (Number(fields[11]) + Number(fields[12])) / 100;
-  } catch {
-    return 0;
-  }
 }
 
 function readMemory(pid) {
