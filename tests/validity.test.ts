@@ -130,7 +130,12 @@ describe("a constant model", () => {
     const exact = ["exact", constant, ...data, "--max-changes", "1", ...count, "--out", join(folder, "exact")];
     expect((await invoke(exact)).stdout).toMatch(/! The model is degenerate: .* Draw no conclusion from its exact acc/);
     const certify = ["certify", constant, ...data, "--kind", "windows", ...count, "--out", join(folder, "proof")];
-    expect((await invoke(certify)).stdout).toMatch(/! The model is degenerate: .* conclusion from its certified acc/);
+    const { stdout } = await invoke(certify);
+    expect(stdout).toMatch(/! The model is degenerate: .* conclusion from its certified acc/);
+    // The claim says what it does not cover, where the number is printed.
+    expect(stdout).toMatch(
+      /separated from it by white space .* text that is glued to its first or last word can lower/,
+    );
     const report = await invoke([...certify, "--resume", "--json"]);
     expect((JSON.parse(report.stdout) as { degeneracy: string }).degeneracy).toMatch(/guessing|predicts/);
   });

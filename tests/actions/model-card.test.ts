@@ -4,7 +4,9 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { beforeAll, expect, test, vi } from "vitest";
 import { parse } from "yaml";
+import { formatModelCard } from "../../src/actions/model-card.js";
 import { Run } from "../../src/actions/run.js";
+import { RunFolder } from "../../src/runs/run-folder.js";
 import { type TinyVictim, tinyVictim } from "../attacks/tiny-victim.js";
 import { invoke } from "../cli/invoke.js";
 import { sha256 } from "../hub/fake-hub.js";
@@ -54,6 +56,15 @@ test("training writes a card, and an attack adds its result with the interval", 
   expect(body).toMatch(/temper train --model .*--out /);
   expect(body).toMatch(/temper attack .*--attack pwws/);
   expect(body).not.toContain("not been attacked");
+});
+
+test("a label of data from elsewhere is no markup in the card", async () => {
+  const run = await RunFolder.open(victim.run);
+  const results = (await run.results())!;
+  const test = { ...results.test, labels: ["<script>alert(1)</script>", "positive"] };
+  const card = await formatModelCard(run, { ...results, test });
+  expect(card).toContain("&lt;script&gt;");
+  expect(card).not.toContain("<script>");
 });
 
 /** The calls of a hub that create a repository and store files, with LFS for safetensors. */

@@ -123,6 +123,13 @@ describe("bad data", () => {
     );
   });
 
+  it("lists only some of 300,000 columns", async () => {
+    const header = Array.from({ length: 300_000 }, (_, i) => `c${i}`).join(",");
+    const error = await read("a.csv", `${header}\n${header}\n`).catch((each: Error) => each);
+    expect((error as Error).message).toMatch(/has no column "text".* Its columns are c0, c1/);
+    expect((error as Error).message.length).toBeLessThan(2000);
+  });
+
   it("counts bad rows and names the first five", async () => {
     const lines = Array.from({ length: 9 }, (_, index) => `text ${index},${index < 2 ? 1 : 5}\n`).join("");
     await expect(read("a.csv", `text,label\n${lines}`)).rejects.toThrow(

@@ -84,7 +84,7 @@ async function listRecorded(run: RunFolder): Promise<VerifiedClass[]> {
   const recorded: [count: number, what: string][] = [
     [1, "validation result, with what training says of itself"],
     [(await run.events()).length, "events of training with losses and validation values"],
-    [Number((await readCalibration(run.folder)) !== null), "threshold, whose benign texts are not in the run"],
+    [Number((await readCalibration(run.folder)) !== null), "threshold of a guard, with its operating points"],
     [analyses.length, "files of analyses"],
   ];
   return recorded.map(([count, what]) => ({ count, what, isVerified: false }));

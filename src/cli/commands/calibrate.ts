@@ -7,7 +7,8 @@ import { createCallbacks } from "../progress.js";
 import { runWork } from "../work.js";
 
 export const note =
-  "The threshold is stored in the run folder. evaluate then shows recall and false alarms at it, and serve flags texts.";
+  "The threshold is stored in the run folder. evaluate then shows recall and false alarms at it, and serve flags texts.\n" +
+  "The rate holds on average over samples of benign texts. With one sample, it can be more.";
 export const examples = [
   "temper calibrate runs/spam-standard-seed0 --benign ham.txt --fpr 0.01",
   "temper calibrate runs/spam-standard-seed0 --benign ham.txt --fpr 0.05 --windows 32 --json",

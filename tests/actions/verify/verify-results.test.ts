@@ -115,7 +115,7 @@ test("a result whose texts are gone or others is not verified", async () => {
       missing,
       "validation result, with what training says of itself",
       "events of training with losses and validation values",
-      "threshold, whose benign texts are not in the run",
+      "threshold of a guard, with its operating points",
       "files of analyses",
     ],
     [missing, missing],

@@ -82,6 +82,7 @@ test("calibrate sets a threshold that keeps its promise, and evaluate and serve 
   const { code, stdout, stderr } = await invoke(args);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
   const calibration = JSON.parse(stdout) as { threshold: number; fpr: number; examples: number };
+  expect((await invoke(args.slice(0, -1))).stdout).toMatch(/On average .* With this sample, it can be more/);
   expect(calibration).toMatchObject({ fpr: 0.05, examples: 100, positiveLabel: "positive", windows: null });
   await using classifier = await loadClassifier(plain, runtime);
   // The 96th smallest of 100: ceil(101 * 0.95).
