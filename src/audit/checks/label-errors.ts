@@ -70,16 +70,16 @@ function listFeatures(examples: readonly Example[]): Int32Array[] {
  * its label. AdaGrad needs no tuning for rare words.
  */
 async function crossValidate(
-  examples: readonly Example[],
+  features: readonly Int32Array[],
+  labels: readonly number[],
   numLabels: number,
   seed: number,
   signal?: AbortSignal,
 ): Promise<number[][]> {
-  const features = listFeatures(examples);
   const size = 1 + features.reduce((max, each) => each.reduce((a, b) => Math.max(a, b), max), 0);
   const rng = new Rng(seed).fork("audit", "folds");
-  const order = rng.shuffle([...examples.keys()]);
-  const rows: number[][] = new Array(examples.length);
+  const order = rng.shuffle([...features.keys()]);
+  const rows: number[][] = new Array(features.length);
   for (let fold = 0; fold < folds; fold++) {
     const weights = new Float64Array((size + 1) * numLabels);
     const squares = new Float64Array(weights.length).fill(1e-6);
@@ -107,7 +107,7 @@ async function crossValidate(
         const row = predict(index);
         const scale = 1 / Math.sqrt(features[index]!.length);
         for (let label = 0; label < numLabels; label++) {
-          const gradient = row[label]! - Number(examples[index]!.label === label);
+          const gradient = row[label]! - Number(labels[index] === label);
           for (const feature of features[index]!) update(feature * numLabels + label, scale * gradient);
           update(size * numLabels + label, gradient);
         }
@@ -122,6 +122,20 @@ async function crossValidate(
 const learned = { min: 100, max: 10_000 };
 /** Below this fraction, a data set is better than most. */
 const limits = [0.02, 0.03, 0.1] as const;
+/** The fraction of labels that are exchanged to see how many of them are found. */
+const exchanged = 0.05;
+/** A search that finds less, or mainly other texts, takes hard texts for errors. */
+const [minRecall, minPrecision] = [0.5, 0.3];
+
+/** Exchanges some labels. True errors are among the rest, so the precision on them is a lower bound. */
+function exchangeLabels(labels: readonly number[], numLabels: number, seed: number) {
+  const rng = new Rng(seed).fork("audit", "exchanged labels");
+  const chosen = new Set(rng.shuffle([...labels.keys()]).slice(0, Math.round(exchanged * labels.length)));
+  const given = labels.map((label, i) =>
+    chosen.has(i) ? (label + 1 + rng.integer(numLabels - 1)) % numLabels : label,
+  );
+  return { chosen, labels: given };
+}
 
 /**
  * Finds likely label errors: of the training data by cross-validation, and of the test data if the model agrees.
@@ -133,16 +147,44 @@ export async function checkLabelErrors(context: AuditContext): Promise<Claim[]> 
   const all = [...train, ...examples];
   if (all.length < learned.min) return [];
   const numLabels = task.labels.length;
-  const rows = await crossValidate(all, numLabels, request.seed, callbacks.signal);
+  const features = listFeatures(all);
+  const search = async (labels: readonly number[]) => {
+    const rows = await crossValidate(features, labels, numLabels, request.seed, callbacks.signal);
+    const learnedLabels = toPredictions(rows);
+    const byModel = findLabelErrors(answers, labels.slice(train.length), numLabels);
+    const measureError = (predicted: ArrayLike<number>): number =>
+      mean(Array.from(predicted, (label, i) => Number(label !== labels[train.length + i])));
+    return {
+      // Of models that err independently, so many errors are common.
+      chance: measureError(toPredictions(answers)) * measureError(learnedLabels.slice(train.length)),
+      training: findLabelErrors(rows, labels, numLabels).filter(({ index }) => index < train.length),
+      test: byModel.filter(({ index, suggested }) => learnedLabels[train.length + index] === suggested),
+    };
+  };
   const labels = all.map(({ label }) => label);
-  const found = findLabelErrors(rows, labels, numLabels).filter(({ index }) => index < train.length);
-  const learnedLabels = toPredictions(rows.slice(train.length));
-  const byModel = findLabelErrors(answers, labels.slice(train.length), numLabels);
-  const both = byModel.filter(({ index, suggested }) => learnedLabels[index] === suggested);
+  const found = await search(labels);
+  const planted = exchangeLabels(labels, numLabels, request.seed);
+  const control = await search(planted.labels);
+  const measure = (name: "training" | "test", start: number, count: number) => {
+    const total = [...planted.chosen].filter((index) => index >= start && index < start + count).length;
+    const right = control[name].filter(({ index }) => planted.chosen.has(start + index)).length;
+    const precision = right / Math.max(1, control[name].length);
+    return { recall: right / Math.max(1, total), precision, chance: 0 };
+  };
   const source = `a ${folds}-fold cross-validated logistic regression over words`;
+  const own = measure("test", train.length, examples.length);
+  const test = describeErrors(
+    context,
+    "test",
+    examples,
+    found.test,
+    { ...own, chance: found.chance },
+    `the audited model and ${source}`,
+  );
+  if (train.length === 0) return [test];
   return [
-    describeErrors(context, "test", examples, both, `the audited model and ${source}`),
-    ...(train.length > 0 ? [describeErrors(context, "training", train, found, source)] : []),
+    test,
+    describeErrors(context, "training", train, found.training, measure("training", 0, train.length), source),
   ];
 }
 
@@ -151,19 +193,28 @@ function describeErrors(
   name: "test" | "training",
   examples: readonly Example[],
   errors: readonly LabelError[],
+  { recall, precision, chance }: Readonly<Record<"recall" | "precision" | "chance", number>>,
   source: string,
 ): Claim {
   const { labels } = context.task;
   const fraction = errors.length / examples.length;
+  const isAble = recall >= minRecall && precision >= minPrecision && fraction >= 2 * chance;
   return createClaim({
     id: name === "test" ? "label-errors" : "label-errors-train",
     area: "data",
-    severity: errors.length < 3 ? null : rateSeverity(fraction, limits),
+    severity: errors.length < 3 || !isAble ? null : rateSeverity(fraction - chance, limits),
     claim: `The labels of the ${name} data are right.`,
-    summary: `${formatCount(errors.length)} of ${formatCount(examples.length)} ${name} texts (${formatPercent(fraction)}) likely have a wrong label.`,
+    outcome: "inconclusive",
+    summary:
+      `${formatCount(errors.length)} of ${formatCount(examples.length)} ${name} texts (${formatPercent(fraction)}) ` +
+      `${isAble ? "likely" : "may"} have a wrong label. Of labels that were exchanged on purpose, ${formatPercent(recall, 0)} are ` +
+      `found (recall), and at least ${formatPercent(precision, 0)} of all that is found is wrong (precision)` +
+      `${isAble ? "." : ". Weak models find as many in correct labels."}`,
     domain: `${formatCount(examples.length)} ${name} texts`,
-    method: `confident learning (Northcutt et al. 2021) with ${source}`,
-    numbers: { count: errors.length, fraction },
+    method:
+      `confident learning (Northcutt et al. 2021) with ${source}; recall and precision with ` +
+      `${formatPercent(exchanged, 0)} exchanged labels`,
+    numbers: { count: errors.length, fraction, recall, precision },
     texts: errors.map(({ index, suggested }) => {
       const example = examples[index]!;
       return showExample(example, `labeled ${labels[example.label]}, likely ${labels[suggested]}`);
