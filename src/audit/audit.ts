@@ -116,7 +116,16 @@ export async function openAudit(
           ? await task.load("train")
           : null;
     const predictor = classifier?.predictor ?? victim.victim;
-    return { model, victim, predictor, task, all, train, [Symbol.asyncDispose]: async () => close() };
+    return {
+      model,
+      victim,
+      predictor,
+      task,
+      all,
+      train,
+      answered: new Map(),
+      [Symbol.asyncDispose]: async () => close(),
+    };
   } catch (error) {
     close();
     throw error;

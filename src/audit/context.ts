@@ -23,6 +23,8 @@ export interface AuditSource {
   readonly task: Task;
   readonly all: readonly Example[];
   readonly train: readonly Example[] | null;
+  /** Answers by the texts of their call. */
+  readonly answered: Map<string, readonly Float32Array[]>;
 }
 
 /** The model, the data and the plan, as every check sees them. */
@@ -45,11 +47,11 @@ export interface StepResult {
 }
 
 /** Texts per call, so that the time limit is seen. */
-const chunkSize = 256;
+const chunkSize = 64;
 
-/** Asks the model for texts. Row i are the probabilities of text i. */
+/** Asks the model for texts. Row i are the probabilities of text i. A step that is repeated asks only for the rest. */
 export async function ask(
-  { predictor, callbacks }: Pick<AuditContext, "predictor" | "callbacks">,
+  { predictor, callbacks, answered }: Pick<AuditContext, "predictor" | "callbacks" | "answered">,
   texts: readonly (readonly string[])[],
   stage: string,
 ): Promise<Float32Array[]> {
@@ -57,7 +59,11 @@ export async function ask(
   for (let start = 0; start < texts.length; start += chunkSize) {
     await takeTurn(callbacks.signal);
     const part = texts.slice(start, start + chunkSize);
-    rows.push(...(await askModel(predictor, part, stage, callbacks, { done: start, total: texts.length })));
+    const key = JSON.stringify(part);
+    const found =
+      answered.get(key) ?? (await askModel(predictor, part, stage, callbacks, { done: start, total: texts.length }));
+    answered.set(key, found);
+    rows.push(...found);
   }
   return rows;
 }

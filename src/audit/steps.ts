@@ -61,6 +61,7 @@ export function listSteps({ plan, train }: Pick<AuditContext, "plan" | "train">)
       name: "words",
       what: `${formatCount(triggerWords)} words: spurious words, universal triggers`,
       uses: ["cleanTexts", "triggerWords"],
+      share: 0.5,
       run: async (context) => ({ claims: await checkWords(context) }),
     },
     {
@@ -68,6 +69,7 @@ export function listSteps({ plan, train }: Pick<AuditContext, "plan" | "train">)
       what:
         maxChanges === 0 ? "not enough time" : `${formatCount(exactTexts)} texts, up to ${maxChanges} substitutions`,
       uses: ["exactTexts", "maxChanges"],
+      share: 0.7,
       run: async (context) => ({ claims: await checkExact(context) }),
     },
     {

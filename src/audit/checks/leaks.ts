@@ -121,7 +121,7 @@ export function checkLeaks(context: AuditContext): Claim[] {
         const labels = [example, other].map(({ label }) => task.labels[label]).join(", ");
         return showExample(example, `${isExact ? "same text" : "nearly the same text"} as ${other.id} (${labels})`);
       }),
-      remedy: suggestTraining(context, remedy),
+      remedy: id === "leak" ? suggestTraining(context, remedy) : { remedy },
     });
   });
 }
