@@ -326,13 +326,13 @@ export class EditedText {
 
   #addReplacements(added: readonly Replacement[]): Replacements {
     const baseWords = this.#getBaseWords();
-    const [positions, words] = [[...this.replacements.positions], [...this.replacements.words]];
+    let { positions, words } = this.replacements;
     for (const [position, word] of added) {
       const index = findIndex(positions, position);
       const isNew = word !== baseWords[position];
-      const isKnown = positions[index] === position;
-      positions.splice(index, Number(isKnown), ...(isNew ? [position] : []));
-      words.splice(index, Number(isKnown), ...(isNew ? [word] : []));
+      const numKnown = Number(positions[index] === position);
+      positions = isNew ? positions.toSpliced(index, numKnown, position) : positions.toSpliced(index, numKnown);
+      words = isNew ? words.toSpliced(index, numKnown, word) : words.toSpliced(index, numKnown);
     }
     return { positions, words };
   }

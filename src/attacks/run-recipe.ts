@@ -157,13 +157,13 @@ export function findOpenPositions(
   { transformations, constraints }: Pick<Recipe, "transformations" | "constraints">,
   text: EditedText,
 ): number[] {
-  const kinds = [...new Set(transformations.map(({ kind }) => kind))];
   const closing = constraints.filter(({ isOpen }) => isOpen);
-  const positions: number[] = [];
-  for (let position = 0; position < text.length; position++)
-    if (kinds.some((kind) => closing.every((constraint) => constraint.isOpen!(text, position, kind))))
-      positions.push(position);
-  return positions;
+  const positions = Array.from({ length: text.length }, (_, position) => position);
+  if (closing.length === 0) return positions;
+  const kinds = [...new Set(transformations.map(({ kind }) => kind))];
+  return positions.filter((position) =>
+    kinds.some((kind) => closing.every((constraint) => constraint.isOpen!(text, position, kind))),
+  );
 }
 
 /**
@@ -180,8 +180,10 @@ export function* expandText(
   const found = new Map<string, EditedText>();
   const isTable = transformations.every((each) => each.isTable);
   // Different substitutes of a table are different texts. Comparing the texts themselves would take quadratic time.
-  const key = ({ texts, edit }: EditedText): string =>
-    isTable && edit?.kind === "replace" ? `${edit.position} ${edit.word}` : texts.join("\n");
+  const key = (candidate: EditedText): string => {
+    const { edit } = candidate;
+    return isTable && edit?.kind === "replace" ? `${edit.position} ${edit.word}` : candidate.texts.join("\n");
+  };
   for (const transformation of transformations) {
     const isOpen = (position: number): boolean =>
       constraints.every((constraint) => constraint.isOpen?.(text, position, transformation.kind) ?? true);

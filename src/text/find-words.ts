@@ -33,31 +33,38 @@ export function findWords(text: string): WordRange[] {
   return ranges;
 }
 
-/** For each ASCII character: 2 if it makes a run a word, 1 if it belongs to words, and 0 otherwise. */
-const asciiClasses = Uint8Array.from({ length: 128 }, (_, code) => {
-  const character = String.fromCharCode(code);
-  if (innerMarks.includes(character)) return 1;
-  return /[\p{L}\p{N}`]/u.test(character) ? 2 : 0;
-});
+/** A character that makes a run a word. */
+const wordCharacter = /[\p{L}\p{N}\u02d7`\u00d7]/u;
+const unknownKind = 3;
+/** For each character: 2 if it makes a run a word, 1 if it is a mark inside of words, and 0 otherwise. */
+const kinds = new Uint8Array(1 << 16).fill(unknownKind);
 
-/** Counts the words of texts, as `findWords` finds them. In ASCII texts, this takes a tenth of the time. */
+function findKind(point: number): number {
+  const character = String.fromCodePoint(point);
+  return wordCharacter.test(character) ? 2 : Number(innerMarks.includes(character));
+}
+
+/** Counts the words of texts, as `findWords` finds them. This takes a tenth of the time. */
 export function countWords(texts: readonly string[]): number {
   let count = 0;
   for (const text of texts) {
-    let [inText, isWord] = [0, false];
-    for (let i = 0; i <= text.length; i++) {
-      const code = i < text.length ? text.charCodeAt(i) : 0x20;
-      if (code > 127) {
-        inText = findWords(text).length;
-        break;
+    let isWord = false;
+    for (let i = 0; i < text.length; i++) {
+      const code = text.charCodeAt(i);
+      let kind = kinds[code]!;
+      if (kind === unknownKind) {
+        const point = text.codePointAt(i)!;
+        kind = findKind(point);
+        // The kind of half a pair depends on the other half.
+        if ((code & 0xf800) !== 0xd800) kinds[code] = kind;
+        if (point > 0xffff) i++;
       }
-      const kind = asciiClasses[code]!;
       if (kind === 0) {
-        inText += Number(isWord);
+        count += Number(isWord);
         isWord = false;
       } else if (kind === 2) isWord = true;
     }
-    count += inText;
+    count += Number(isWord);
   }
   return count;
 }

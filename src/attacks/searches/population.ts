@@ -7,9 +7,9 @@ export function drawIndex(weights: readonly number[], rng: Rng): number {
   const total = weights.reduce((sum, weight) => sum + weight, 0);
   if (!(total > 0)) return -1;
   let point = rng.next() * total;
-  for (const [i, weight] of weights.entries()) {
-    point -= weight;
-    if (point < 0 && weight > 0) return i;
+  for (let i = 0; i < weights.length; i++) {
+    point -= weights[i]!;
+    if (point < 0 && weights[i]! > 0) return i;
   }
   return weights.findLastIndex((weight) => weight > 0);
 }
