@@ -117,6 +117,7 @@ function readEngineInfo() {
     lowPrecision: testLowPrecisions(),
     auto: {
       search: chooseFastestPrecision(getPrecisionVerdict, "search"),
+      inference: chooseFastestPrecision(getPrecisionVerdict, "inference"),
       training: chooseFastestPrecision(getPrecisionVerdict, "training"),
     },
     threads: engine.getNumThreads(),

@@ -53,22 +53,26 @@ export function getCpuSupport(): { readonly bf16: boolean; readonly int8: boolea
 export const lowPrecisions = ["bf16", "int8"] as const;
 export type LowPrecision = (typeof lowPrecisions)[number];
 
+/** The use of a model. Only the search of an attack may use 8 bits. */
+export type PrecisionUse = "search" | "inference" | "training";
+
 const speed = z.number().positive().nullable();
 const verdictSchema = z.object({
   /** The reason why the precision is off on this host; null if it works. */
   failure: z.string().nullable(),
-  /** The speed of inference as a multiple of fp32; null if it does not work. */
+  /** The speed of each use as a multiple of fp32; null if it does not work, or if the precision is not for this use. */
+  search: speed,
   inference: speed,
-  /** The same for training; null if it does not work, or if the precision is only for inference. */
   training: speed,
 });
 
 export type PrecisionVerdict = z.output<typeof verdictSchema>;
 
-/** The use of a model. Only the search of an attack may use 8 bits. */
-export type PrecisionUse = "search" | "inference" | "training";
+export function createFailedVerdict(failure: string): PrecisionVerdict {
+  return { failure, search: null, inference: null, training: null };
+}
 
-/** A precision must be this much faster than fp32 to be worth its errors and confirmations. */
+/** A precision must be this much faster than fp32 to be worth its errors. */
 const minSpeedup = 1.2;
 
 /** The fastest precision that works for a use; fp32 if no other one is clearly faster. */
@@ -78,10 +82,8 @@ export function chooseFastestPrecision(
 ): LowPrecision | "fp32" {
   let [best, bestSpeedup]: [LowPrecision | "fp32", number] = ["fp32", minSpeedup];
   for (const precision of lowPrecisions) {
-    if (precision === "int8" && use !== "search") continue;
-    const { failure, inference, training } = getVerdict(precision);
-    const speedup = (use === "training" ? training : inference) ?? 0;
-    if (failure === null && speedup > bestSpeedup) [best, bestSpeedup] = [precision, speedup];
+    const speedup = getVerdict(precision)[use] ?? 0;
+    if (speedup > bestSpeedup) [best, bestSpeedup] = [precision, speedup];
   }
   return best;
 }
@@ -90,7 +92,7 @@ const known = new Map<LowPrecision, PrecisionVerdict>();
 
 /** The program of the self-test trusts the precision that it tests. */
 export function trustPrecision(precision: LowPrecision): void {
-  known.set(precision, { failure: null, inference: null, training: null });
+  known.set(precision, { failure: null, search: null, inference: null, training: null });
 }
 
 /**
@@ -158,7 +160,7 @@ function createKey(precision: LowPrecision): string {
     .digest("hex");
   const capability = /CPU capability usage: (\S+)/.exec(configuration)?.[1] ?? null;
   const hardware = [cpus()[0]?.model, addon.cpuid(), readIsaLimit(), capability];
-  return JSON.stringify([1, precision, ...hardware, libtorch, hash]);
+  return JSON.stringify([2, precision, ...hardware, libtorch, hash]);
 }
 
 /** The file of the verdicts: next to the addon, or in the cache folder. Null if neither can be written. */
@@ -189,7 +191,6 @@ const maxMilliseconds = 120_000;
 
 /** Runs src/train/self-test.ts, which prints a verdict. */
 function runSelfTest(precision: LowPrecision): PrecisionVerdict {
-  const fail = (failure: string): PrecisionVerdict => ({ failure, inference: null, training: null });
   const program = join(packageRoot, "dist", "train", "self-test.js");
   if (!existsSync(program)) throw new UserError(`${program} is missing. Run \`make setup\`, or install Temper again.`);
   const { stdout, stderr, signal, status, error } = spawnSync(process.execPath, [program, precision], {
@@ -201,8 +202,8 @@ function runSelfTest(precision: LowPrecision): PrecisionVerdict {
     return verdictSchema.parse(JSON.parse(stdout));
   } catch {
     if (error && "code" in error && error.code === "ETIMEDOUT")
-      return fail(`libtorch did not finish within ${maxMilliseconds / 1000} s`);
-    if (signal !== null) return fail(describeSignal(signal));
-    return fail(`the process ended with exit code ${status}: ${stderr.trim().split("\n").at(-1) ?? ""}`);
+      return createFailedVerdict(`libtorch did not finish within ${maxMilliseconds / 1000} s`);
+    if (signal !== null) return createFailedVerdict(describeSignal(signal));
+    return createFailedVerdict(`the process ended with exit code ${status}: ${stderr.trim().split("\n").at(-1) ?? ""}`);
   }
 }

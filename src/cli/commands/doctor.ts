@@ -52,7 +52,10 @@ function listEngineRows(engine: EngineInfo): [string, string][] {
     ["BLAS", capability ? `${blas}, ${capability}` : blas],
     ["instructions", `${limit}${reason}`],
     ...lowPrecisions.map((precision): [string, string] => [precision, formatVerdict(lowPrecision[precision])]),
-    ["precision auto", `${auto.search} for attacks, ${auto.training} for training (on the CPU)`],
+    [
+      "precision auto",
+      `${auto.search} for attacks, ${auto.inference} for inference, ${auto.training} for training (on the CPU)`,
+    ],
     ["threads", String(threads)],
     ...(gpus.length === 0 ? [["GPU", "none"] as [string, string]] : []),
     ...gpus.map(({ name, bytes, capability: version }, index): [string, string] => [
@@ -62,10 +65,10 @@ function listEngineRows(engine: EngineInfo): [string, string][] {
   ];
 }
 
-function formatVerdict({ failure, inference, training }: PrecisionVerdict): string {
+function formatVerdict({ failure, ...speeds }: PrecisionVerdict): string {
   if (failure !== null) return `off: in the self-test, ${failure}`;
-  const format = (speed: number | null, what: string): string[] =>
-    speed === null ? [] : [`${speed.toFixed(1)}x in ${what}`];
-  const speeds = [...format(inference, "inference"), ...format(training, "training")];
-  return `works; speed compared with fp32: ${speeds.join(", ")}`;
+  const found = Object.entries(speeds).flatMap(([use, speed]) =>
+    speed === null ? [] : [`${speed.toFixed(1)}x in ${use}`],
+  );
+  return `works; speed compared with fp32: ${found.join(", ")}`;
 }
