@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Rng } from "../../src/base/rng.js";
+import { computeDifferenceBounds, estimateNeededExamples, judgeDrop } from "../../src/evaluation/non-inferiority.js";
 import { chiSquareTail, logGamma, normalQuantile, studentTail } from "../../src/evaluation/special-functions.js";
 import {
   bootstrapPairs,
@@ -17,6 +18,7 @@ import {
   standardDeviation,
   wilsonInterval,
 } from "../../src/evaluation/statistics.js";
+import { computeSumTail, type IntegerDistribution } from "../../src/evaluation/sum-tail.js";
 import { expectClose, float64, matchClose } from "../rounding.js";
 
 // Expected values are from SciPy 1.x; the comment next to each has the expression.
@@ -249,4 +251,117 @@ describe("statistical power", () => {
     // The power is 80%. 4 standard errors of a count of 1000 are allowed.
     expect(Math.abs(found - 800)).toBeLessThan(4 * Math.sqrt(1000 * 0.8 * 0.2));
   });
+});
+
+/** The tail by adding one integer after the other. */
+function addUp({ values, probabilities }: IntegerDistribution, draws: number, limit: number): number {
+  let sums = new Map([[0, 1]]);
+  for (let draw = 0; draw < draws; draw++) {
+    const next = new Map<number, number>();
+    for (const [sum, mass] of sums)
+      for (const [i, value] of values.entries())
+        next.set(sum + value, (next.get(sum + value) ?? 0) + mass * probabilities[i]!);
+    sums = next;
+  }
+  return [...sums].filter(([sum]) => sum <= limit).reduce((total, [, mass]) => total + mass, 0);
+}
+
+/** The relative error is below e^-14 by construction, and rounding is far smaller. */
+const expectTail = (distribution: IntegerDistribution, draws: number, limit: number): void => {
+  const expected = addUp(distribution, draws, limit);
+  const found = computeSumTail(distribution, draws, limit);
+  expect(Math.abs(found - expected)).toBeLessThanOrEqual(Math.exp(-10) * expected);
+};
+
+test.each([
+  [{ values: [-1, 0, 1], probabilities: [0.1, 0.5, 0.4] }, [20, 100]],
+  [{ values: [-1, 1], probabilities: [0.3, 0.7] }, [30, 61]],
+  // Sums that are all even: equal seeds.
+  [{ values: [-2, 0, 2], probabilities: [0.2, 0.3, 0.5] }, [40]],
+  [{ values: [3, -5, 1, 0, 2], probabilities: [0.3, 0.05, 0.2, 0.25, 0.2] }, [50, 90]],
+  [{ values: [0, 1, 4], probabilities: [0.7, 0.2, 0.1] }, [30]],
+] as const)("%j", (distribution, counts) => {
+  for (const draws of counts)
+    for (const limit of [-9, -1, 0, 1, 5, 17, 60, 400]) expectTail(distribution, draws, limit);
+});
+
+test("a sum that is always too large or too small is certain", () => {
+  const positive = { values: [1, 2], probabilities: [0.5, 0.5] };
+  expect(computeSumTail(positive, 50, 0)).toBe(0);
+  expect(computeSumTail(positive, 50, 100)).toBe(1);
+  expect(computeSumTail(positive, 50, 50)).toBe(0.5 ** 50);
+});
+
+test("tails that no resample would reach keep their relative accuracy", () => {
+  // 300 draws, of which more than half would have to be -1.
+  const distribution = { values: [-1, 1], probabilities: [0.05, 0.95] };
+  expectTail(distribution, 300, 0);
+});
+
+/** Draws pairs: each example is only right for the first or the second model with some probability. */
+function draw(rng: Rng, examples: number, first: number, second: number) {
+  const values = Array.from({ length: examples }, () => rng.next());
+  const onlyFirst = values.filter((value) => value < first).length;
+  return { examples, onlyFirst, onlySecond: values.filter((value) => value >= first && value < first + second).length };
+}
+
+/** The probability of each count of losses and wins in a sample, except for improbable ones. */
+function* enumerateCounts(examples: number, first: number, second: number) {
+  const logFactorial = (count: number): number => logGamma(count + 1);
+  const logPower = (base: number, exponent: number): number => (exponent === 0 ? 0 : exponent * Math.log(base));
+  for (let onlyFirst = 0; onlyFirst <= (first === 0 ? 0 : examples); onlyFirst++)
+    for (let onlySecond = 0; onlySecond <= examples - onlyFirst; onlySecond++) {
+      const rest = examples - onlyFirst - onlySecond;
+      const log =
+        logFactorial(examples) -
+        logFactorial(onlyFirst) -
+        logFactorial(onlySecond) -
+        logFactorial(rest) +
+        logPower(first, onlyFirst) +
+        logPower(second, onlySecond) +
+        logPower(1 - first - second, rest);
+      if (log > -20) yield { counts: { onlyFirst, onlySecond, examples }, probability: Math.exp(log) };
+    }
+}
+
+test("at the margin, each verdict is wrong in at most 5% of all samples, also with only losses", () => {
+  let largest = 0;
+  for (const examples of [45, 134, 200])
+    for (const margin of [0.02, 0.05, 0.1])
+      for (const first of [0, 0.005, 0.05]) {
+        const rates = { passed: 0, regressed: 0, unresolved: 0 };
+        for (const { counts, probability } of enumerateCounts(examples, first, first + margin))
+          rates[judgeDrop(computeDifferenceBounds(counts), margin)] += probability;
+        expect(rates.passed, `passed: ${examples}, ${margin}, ${first}`).toBeLessThanOrEqual(0.05);
+        expect(rates.regressed, `regressed: ${examples}, ${margin}, ${first}`).toBeLessThanOrEqual(0.05);
+        largest = Math.max(largest, rates.passed, rates.regressed);
+      }
+  // The bounds are not wider than needed.
+  expect(largest).toBeGreaterThan(0.04);
+});
+
+test("59 texts without a loss show that a model is at most 5 points worse, and 58 do not", () => {
+  const judge = (examples: number) =>
+    judgeDrop(computeDifferenceBounds({ onlyFirst: 0, onlySecond: 0, examples }), 0.05);
+  expect([58, 59].map(judge)).toEqual(["unresolved", "passed"]);
+});
+
+test("the bound of two models that never disagree is 1 - 0.05^(1 / n)", () => {
+  const { low, high, difference } = computeDifferenceBounds({ onlyFirst: 0, onlySecond: 0, examples: 200 });
+  expect(difference).toBe(0);
+  expectClose(low, -(1 - 0.05 ** (1 / 200)), float64);
+  expectClose(high, -low, float64);
+});
+
+test("a model at the margin passes in at most 5% of samples, and the estimated number of examples gives 80% power", () => {
+  const rng = new Rng("power");
+  const passes = (examples: number, first: number, second: number): number =>
+    Array.from({ length: 1000 }, () =>
+      Number(judgeDrop(computeDifferenceBounds(draw(rng, examples, first, second)), 0.02) === "passed"),
+    ).reduce((sum, value) => sum + value, 0) / 1000;
+  expect(passes(400, 0.04, 0.06)).toBeLessThan(0.07);
+  const needed = estimateNeededExamples({ onlyFirst: 10, onlySecond: 10, examples: 400 }, 0.02);
+  const power = passes(needed, 0.025, 0.025);
+  expect(power).toBeGreaterThan(0.72);
+  expect(power).toBeLessThan(0.9);
 });

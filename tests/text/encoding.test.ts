@@ -1,6 +1,7 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, test } from "vitest";
 import { Rng } from "../../src/base/rng.js";
+import { measureReadTexts } from "../../src/text/measure-read-texts.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
 import { splitWords } from "../../src/text/words.js";
 import { strangeText } from "./strange-texts.js";
@@ -147,4 +148,24 @@ describe("words where RIFT's released code differs from its paper", () => {
     expect(encode(released, 14)).toMatchObject({ words: [...premise, "h0"], truncated: true });
     expect(encode(released, 16)).toEqual(encode(bert, 16));
   });
+});
+
+const read = (texts: readonly string[], maxLength: number, tokenization: "word" | "subword"): string[] =>
+  measureReadTexts(bert, texts, { tokenization, maxLength }).map((count, field) => texts[field]!.slice(0, count));
+
+test("a model reads the words whose tokens fit between the special tokens", () => {
+  const text = "A film, a film: unbelievably good.";
+  expect(read([text], 6, "word")).toEqual(["A film, a"]);
+  expect(read([text], 100, "word")).toEqual([text]);
+  expect(read([text], 6, "subword")).toEqual(["A film, a"]);
+  expect(read([text], 100, "subword")).toEqual([text]);
+  // The rare word has several tokens, and only the first of them fit.
+  expect(read(["unbelievably good"], 4, "word")).toEqual(["unbelievably good"]);
+  expect(read(["unbelievably good"], 3, "subword")[0]).toMatch(/^unb?\w*$/);
+});
+
+test("of a pair, each text has its own end", () => {
+  const pair = ["one two three four five six", "seven eight"];
+  for (const tokenization of ["word", "subword"] as const)
+    expect(read(pair, 8, tokenization)).toEqual(["one two three", "seven eight"]);
 });

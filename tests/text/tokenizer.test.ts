@@ -1,10 +1,15 @@
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it, vi } from "vitest";
+import { AutoTokenizer, env } from "@huggingface/transformers";
+import { Tokenizer as OfficialTokenizer } from "tokenizers";
+import { describe, expect, it, test, vi } from "vitest";
 import { UserError } from "../../src/base/errors.js";
 import { Rng } from "../../src/base/rng.js";
+import { createTokenizerFiles } from "../../src/models/checkpoint/save-tokenizer.js";
 import { loadTokenizer } from "../../src/text/tokenizer.js";
 import { createPackageTokenizer } from "../../src/text/tokenizer-worker.js";
+import { chooseExtent } from "../extent.js";
+import { temporaryFolder } from "../temporary.js";
 import { changeTokenizer, createFolder, type Json, readTokenizer } from "./changed-tokenizer.js";
 import { strangeText } from "./strange-texts.js";
 
@@ -327,5 +332,130 @@ describe("invalid tokenizers", () => {
   it("rejects a missing folder and a file", async () => {
     await expect(loadTokenizer("nowhere")).rejects.toThrow("there is no such file or folder");
     await expect(loadTokenizer(join(roberta, "tokenizer.json"))).rejects.toThrow("a part of the path is a file");
+  });
+});
+
+test("a tokenizer with a regular expression of its own is rejected, so that no text can end the process", async () => {
+  const source = "tests/fixtures/tokenizers/deberta-v2";
+  const hostile = { Regex: "(a+)+$" };
+  const split = { type: "Split", pattern: hostile, behavior: "Isolated", invert: false };
+  const replace = { type: "Replace", pattern: hostile, content: "" };
+  for (const [i, changes] of [
+    { pre_tokenizer: { type: "Sequence", pretokenizers: [split, { type: "BertPreTokenizer" }] } },
+    { normalizer: { type: "Sequence", normalizers: [{ type: "Sequence", normalizers: [replace] }] } },
+  ].entries()) {
+    const model = changeTokenizer(String(i), source, (file) => Object.assign(file, changes));
+    await expect(loadTokenizer(model)).rejects.toThrow("expected a regular expression of a known family");
+  }
+  await loadTokenizer(source);
+});
+
+/** Characters whose normal form has other words, or none: normalizers run before words are split. */
+const texts = [
+  "the Film it's well-known, 10% off!",
+  "wait\u2026 it\u00b4s 1\u00bd \u00bd hours \u2026 \u00a8 \u00af",
+  "a\u2122b \u2122 \u2033 no\uff0e 1 \uff0e5 \uff01",
+  "Man!\ufffd abm \ufffd x\u200by \u200b z\u200d \u0001 end",
+  "caf\u00e9 na\u00efve \u0301 a\u0301 \u2116 5 \u2103",
+];
+
+test.each(["albert", "bert", "camembert", "deberta-v2", "distilbert", "electra", "mpnet", "xlm-roberta"])(
+  "the saved word-level tokenizer of %s gives the tokens of word tokenization",
+  async (name) => {
+    const source = join("tests/fixtures/tokenizers", name);
+    const tokenizer = await loadTokenizer(source);
+    const options = { tokenizer, tokenization: "word", usesTokenTypes: false, maxLength: 64 } as const;
+    const files = await createTokenizerFiles({ folder: source, ...options });
+    const root = temporaryFolder();
+    mkdirSync(join(root, name));
+    for (const [file, content] of Object.entries(files)) writeFileSync(join(root, name, file), JSON.stringify(content));
+    const official = OfficialTokenizer.fromString(JSON.stringify(files["tokenizer.json"]));
+    Object.assign(env, { allowRemoteModels: false, localModelPath: root });
+    const javascript = await AutoTokenizer.from_pretrained(name);
+    for (const text of texts) {
+      const expected = [...tokenizer.encodeWords([text], 64).ids];
+      expect((await official.encode(text)).getIds(), text).toEqual(expected);
+      const { input_ids: ids } = (await javascript(text)) as { input_ids: { data: BigInt64Array } };
+      expect(Array.from(ids.data, Number), text).toEqual(expected);
+    }
+  },
+);
+
+const unigram = "tests/fixtures/tokenizers/xlm-roberta";
+
+async function countTokens(folder: string, text: string): Promise<number> {
+  return (await loadTokenizer(folder)).encode([text], 128).ids.length;
+}
+
+describe("very long texts take little memory", () => {
+  // The others run in make test-long.
+  const tokenizers: readonly (readonly [string, string])[] = [
+    ["WordPiece", miniLm],
+    ["byte-level BPE", roberta],
+    ["Unigram", unigram],
+  ];
+  it.each(tokenizers.slice(0, chooseExtent(1, 3)))(
+    "%s: 600 kB of combining accents, and 16 MB without spaces",
+    async (_, folder) => {
+      const before = process.resourceUsage().maxRSS;
+      expect(await countTokens(folder, `e${"\u0301".repeat(300_000)}`)).toBeLessThanOrEqual(128);
+      expect(await countTokens(folder, "ab".repeat(8 << 20))).toBeLessThanOrEqual(128);
+      // In kilobytes. Encoding the whole text took 1.4 GB.
+      expect(process.resourceUsage().maxRSS - before).toBeLessThan(400_000);
+    },
+  );
+});
+
+describe("unusual tokenizers", () => {
+  it.each([
+    ["WordPiece", miniLm],
+    ["byte-level BPE", roberta],
+  ])('%s: added tokens may contain "-"', async (name, from) => {
+    let id = 0;
+    const folder = changeTokenizer(`hyphen ${name}`, from, (file) => {
+      const tokens = file.added_tokens as unknown as { id: number }[];
+      id =
+        Math.max(...Object.values(file.model!.vocab as Record<string, number>), ...tokens.map((item) => item.id)) + 1;
+      tokens.push({ id, content: "[a-z]-", special: false, normalized: false } as { id: number });
+    });
+    expect([...(await loadTokenizer(folder)).encode(["film [a-z]- film"], 16).ids]).toContain(id);
+  });
+
+  it("WordPiece: a vocabulary may have a token of 10,000 characters", async () => {
+    const folder = changeTokenizer("long token", miniLm, (file) => {
+      const vocabulary = file.model!.vocab as Record<string, number>;
+      vocabulary["x".repeat(10_000)] = Object.keys(vocabulary).length;
+    });
+    const words = Array.from({ length: 5000 }, (_, index) => `${"y".repeat(90)}${index}`);
+    expect(await countTokens(folder, words.join(" "))).toBe(128);
+    expect(await countTokens(folder, "x".repeat(10_000))).toBe(3);
+  });
+});
+
+describe("tokenization: word with a Unigram tokenizer", () => {
+  it("gives words of the vocabulary one token, and others the unknown token", async () => {
+    const tokenizer = await loadTokenizer(unigram);
+    const pieces = tokenizer.toJson() as { model: { vocab: [string, number][] } };
+    const whole = pieces.model.vocab.map(([piece]) => piece).filter((piece) => /^▁[a-z]{3,}$/.test(piece));
+    expect(whole.length).toBeGreaterThan(5);
+    const words = whole.map((piece) => piece.slice(1));
+    const encoding = tokenizer.encodeWords([words.join(" ")], 1000);
+    expect(tokenizer.idsToTokens(encoding.ids.subarray(1, -1))).toEqual(whole);
+    expect(tokenizer.wordToId("qzxwvkq")).toBe(tokenizer.special.unkId);
+  });
+
+  it("rejects a tokenizer that has no complete words", async () => {
+    const folder = changeTokenizer("characters", unigram, (file) => {
+      const entries = file.model!.vocab as unknown as [string, number][];
+      // Only single characters and special tokens remain, with the same IDs.
+      entries.forEach(([piece], id) => {
+        if ([...piece].length > 1 && !/^<.*>$/.test(piece)) entries[id] = [String.fromCodePoint(0xe000 + id), -20];
+      });
+    });
+    const tokenizer = await loadTokenizer(folder);
+    expect(tokenizer.encode(["film"], 16).ids.length).toBeGreaterThan(3);
+    expect(() => tokenizer.encodeWords(["the film"], 16)).toThrow(
+      /this Unigram tokenizer has no tokens for complete words.*Set tokenization: subword/s,
+    );
   });
 });

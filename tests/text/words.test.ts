@@ -1,8 +1,11 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, test } from "vitest";
 import { Rng } from "../../src/base/rng.js";
+import { countWords, findWordPlaces, findWords, isOneWord } from "../../src/text/find-words.js";
+import { analyzeInflection, type Inflection, inflect } from "../../src/text/inflection.js";
+import { looksEnglish } from "../../src/text/looks-english.js";
 import { splitWords } from "../../src/text/words.js";
 import { chooseExtent } from "../extent.js";
 import { strangeText } from "./strange-texts.js";
@@ -119,3 +122,104 @@ function locateWords(words: readonly string[]): Set<string> {
     }),
   );
 }
+
+const split = (text: string): string[] => findWords(text).map(({ start, end }) => text.slice(start, end));
+
+test("words are those of TextAttack 0.3.11", () => {
+  const table: Record<string, string[]> = {
+    "U.S. 3.5% 10,000 AT&T a/b": ["U", "S", "3", "5", "10", "000", "AT", "T", "a", "b"],
+    "me@x.com it's e-mail a_b **wow** ''quoted''": ["me@x", "com", "it's", "e-mail", "a_b", "wow", "quoted"],
+    "I 've n't it 's -LRB-": ["I", "ve", "n't", "it", "s", "LRB"],
+    "zero\u200bwidth don\u2019t": ["zero", "width", "don", "t"],
+    "": [],
+    "- ' * ...": [],
+  };
+  for (const [text, words] of Object.entries(table)) expect(split(text)).toEqual(words);
+  const all = [...Object.keys(table), "a -'- b", "it's caf\u00e9", "`", "x\u02d7y *", "a\nb\tc"];
+  for (const text of all) expect(countWords([text, "two words"])).toBe(findWordPlaces([text, "two words"]).length);
+  expect([isOneWord("it's"), isOneWord("two words"), isOneWord("no."), isOneWord("")]).toEqual([
+    true,
+    false,
+    false,
+    false,
+  ]);
+});
+
+// In quadratic time, this test would take an hour.
+test("a run of a million marks is read in linear time, also between letters", () => {
+  const marks = "-".repeat(1 << 20);
+  expect(findWords(marks)).toEqual([]);
+  expect(findWords(`a${marks}b`)).toEqual([{ start: 0, end: marks.length + 2 }]);
+  expect(findWords(`${marks}'ab'${marks}`)).toEqual([{ start: marks.length + 1, end: marks.length + 3 }]);
+});
+
+describe("inflection", () => {
+  test.each<[Inflection, string]>([
+    [
+      "plural",
+      "film films|church churches|story stories|day days|box boxes|knife knives|child children|series series|hero heroes|photo photos|quiz quizzes|analysis analyses",
+    ],
+    ["third", "take takes|watch watches|try tries|go goes|do does|have has|play plays|fix fixes"],
+    [
+      "past",
+      "walk walked|stop stopped|try tried|love loved|take took|visit visited|admit admitted|occur occurred|prefer preferred|offer offered|panic panicked|play played|quit quit|clean cleaned|fix fixed",
+    ],
+    ["participle", "take taken|begin begun|stop stopped|make made|show shown"],
+    [
+      "gerund",
+      "make making|run running|die dying|see seeing|argue arguing|be being|begin beginning|open opening|panic panicking|dye dyeing|fix fixing|show showing",
+    ],
+    [
+      "comparative",
+      "big bigger|happy happier|large larger|good better|grey greyer|new newer|bad worse|thin thinner|clean cleaner",
+    ],
+    ["superlative", "big biggest|happy happiest|large largest|good best|sad saddest"],
+  ])("inflect returns the %s", (form, pairs) => {
+    for (const pair of pairs.split("|")) {
+      const [base, expected] = pair.split(" ") as [string, string];
+      expect(inflect(base, form), base).toBe(expected);
+    }
+  });
+
+  test("inflect returns undefined for the comparative of a long adjective", () => {
+    for (const word of ["beautiful", "splendid", "enormous"]) expect(inflect(word, "comparative")).toBeUndefined();
+  });
+
+  test.each([
+    ["films", "noun", "film", "plural"],
+    ["children", "noun", "child", "plural"],
+    ["film", "noun", "film", "base"],
+    ["took", "verb", "take", "past"],
+    ["taken", "verb", "take", "participle"],
+    ["stopped", "verb", "stop", "past"],
+    ["making", "verb", "make", "gerund"],
+    ["goes", "verb", "go", "third"],
+    ["better", "adjective", "good", "comparative"],
+    ["happiest", "adjective", "happy", "superlative"],
+    ["quickly", "adverb", "quickly", "base"],
+  ] as const)("analyzeInflection of %s (%s) returns %s, %s", (word, part, lemma, form) =>
+    expect(analyzeInflection(word, part)).toEqual({ lemma, form }),
+  );
+});
+
+const repeat = (text: string): string[] => new Array<string>(20).fill(text);
+
+describe("looksEnglish", () => {
+  it("accepts English texts, also lower-case ones without punctuation", () => {
+    expect(looksEnglish(repeat("The film is a quiet triumph, and it does not try to be more than that."))).toBe(true);
+    expect(looksEnglish(repeat("one of the most engaging films that this director has made in years"))).toBe(true);
+  });
+
+  it.each([
+    "Der Film ist ein stiller Triumph, und er will nicht mehr sein als das, was er zeigt.",
+    "Le film est un triomphe discret, et il ne cherche pas à être autre chose que ce qu'il montre.",
+    "La película es un triunfo tranquilo y no intenta ser nada más de lo que muestra en pantalla.",
+    "这部电影是一个安静的胜利 它 没有 试图 成为 更多",
+  ])("rejects %s", (text) => {
+    expect(looksEnglish(repeat(text))).toBe(false);
+  });
+
+  it("does not judge a few words", () => {
+    expect(looksEnglish(["Der Film ist gut"])).toBe(true);
+  });
+});

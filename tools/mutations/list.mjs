@@ -101,10 +101,10 @@ export const mutations = [
   },
   {
     name: "the warmup is one step ahead",
-    file: "nn/schedules.ts",
+    file: "train/settings.ts",
     find: "step / warmupSteps",
     replace: "(step + 1) / warmupSteps",
-    tests: [losses],
+    tests: ["tests/train/settings.test.ts"],
   },
   {
     name: "the epsilon of LayerNorm is too large by 1e-5",
