@@ -82,7 +82,9 @@ export function readMappedRows(
   const chunk = <T>(values: readonly T[]): T[][] =>
     Array.from({ length: count }, (_, i) => values.slice(i * width, (i + 1) * width));
   if (mapping.labels === null) {
-    const rows = chunk(scores).map((row) => normalize(row.length === 1 ? [1 - row[0]!, row[0]!] : row, isLogits));
+    // A logit alone is one of a sigmoid.
+    const complete = (row: readonly number[]) => (row.length === 1 ? [isLogits ? 0 : 1 - row[0]!, row[0]!] : row);
+    const rows = chunk(scores).map((row) => normalize(complete(row), isLogits));
     const found = rows[0]!.length;
     if (mapping.classes !== null && mapping.classes.length !== found)
       throw new UserError(

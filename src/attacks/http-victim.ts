@@ -25,6 +25,7 @@ class TransientError extends Error {
   constructor(
     message: string,
     readonly waitSeconds = 0,
+    readonly remedy = "Check that the endpoint is running and reachable.",
   ) {
     super(message);
   }
@@ -62,7 +63,7 @@ export async function connectHttpVictim(
       await waitForTurn();
       try {
         const body = mapping ? writeBody(mapping.request, texts) : JSON.stringify({ texts });
-        const data = parseAnswer(await post(endpoint, options, body), texts.length, shown);
+        const data = parseAnswer(await post(endpoint, options, body), shown);
         if (!mapping) return parseRows(data, texts.length, numLabels, shown);
         const mapped = readMappedRows(data, texts.length, { ...mapping, classes, isLogits }, shown);
         if (mapped.isLogits && !isLogits)
@@ -77,7 +78,7 @@ export async function connectHttpVictim(
         if (!(error instanceof TransientError)) throw error;
         if (attempt === options.retries) {
           const failure = `${shown} failed ${attempt + 1} times in a row (${error.message})`;
-          throw new UserError(`${failure}. Check that the endpoint is running and reachable.`, { cause: error });
+          throw new UserError(`${failure}. ${error.remedy}`, { cause: error });
         }
         const delay = Math.min(maxRetryDelaySeconds, options.retryDelay * 2 ** attempt);
         await sleep(1000 * Math.max(error.waitSeconds, delay));
@@ -147,7 +148,11 @@ async function post(
     throw new TransientError(`${getErrorMessage(error)}${cause && ` (${cause})`}`);
   }
   const { status } = response;
-  if (status === 429 || status >= 500) throw new TransientError(`status ${status}`, parseRetryAfter(response));
+  const remedy =
+    status === 429
+      ? "It limits the rate of requests: set --endpoint requestsPerSecond=N, wait, and continue with --resume."
+      : undefined;
+  if (status === 429 || status >= 500) throw new TransientError(`status ${status}`, parseRetryAfter(response), remedy);
   const location = response.headers.get("location");
   if (status >= 300 && status < 400 && location !== null) {
     const target = URL.canParse(location, url) ? new URL(location, url).href : location;
@@ -188,21 +193,26 @@ function failOnRows(received: string, count: number, url: string): never {
   );
 }
 
-function parseAnswer(body: string, count: number, url: string): unknown {
-  if (body.trim() === "") failOnRows("an empty response", count, url);
+function parseAnswer(body: string, url: string): unknown {
+  const fail = (received: string): never => {
+    throw new UserError(`${url}: expected JSON, received ${received}`);
+  };
+  if (body.trim() === "") fail("an empty response.");
   try {
     return JSON.parse(body);
   } catch {
     const kind = /^\s*</.test(body)
-      ? "HTML (is this the URL of a web page?)"
+      ? "HTML (is this the URL of a web page, or of a login?)"
       : "invalid JSON (NaN and Infinity are not JSON)";
-    return failOnRows(`${kind}: ${truncateText(body)}`, count, url);
+    return fail(`${kind}: ${truncateText(body)}`);
   }
 }
 
 function parseRows(data: unknown, count: number, numLabels: number | undefined, url: string): Float32Array[] {
   const rows = typeof data === "object" && data !== null && "probabilities" in data ? data.probabilities : data;
-  if (!Array.isArray(rows) || rows.length !== count) return failOnRows(truncateText(JSON.stringify(data)), count, url);
+  const isOther = (value: unknown): boolean => typeof value === "object" && value !== null;
+  if (!Array.isArray(rows) || rows.length !== count || rows.flat().some(isOther))
+    return failOnRows(truncateText(JSON.stringify(data)), count, url);
   const width = numLabels ?? (Array.isArray(rows[0]) ? rows[0].length : 0);
   return rows.map((row, i) => parseRow(row, width, `${url}: row ${i}`));
 }
@@ -217,7 +227,10 @@ function parseRow(row: unknown, numLabels: number, location: string): Float32Arr
   const values = row as number[];
   const total = values.reduce((sum, value) => sum + value, 0);
   if (values.some((value) => value < -1e-6 || value > 1 + 1e-6) || Math.abs(total - 1) > 0.01)
-    fail("probabilities that sum to 1", ". If these are logits, apply a softmax.");
+    fail(
+      "probabilities that sum to 1",
+      ". To take the softmax of logits: --endpoint 'request={\"texts\": $texts}' --endpoint 'scores=$[*][*]'",
+    );
   return Float32Array.from(values);
 }
 

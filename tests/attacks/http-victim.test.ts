@@ -99,6 +99,8 @@ describe("connectHttpVictim", () => {
       "no response within 0.05 s",
     );
     await expect(connectHttpVictim("http://127.0.0.1:1/", quick)).rejects.toThrow("Check that the endpoint is running");
+    const { url: limited } = await serve((_, response) => response.writeHead(429).end());
+    await expect(connectHttpVictim(limited, quick)).rejects.toThrow(/status 429.*requestsPerSecond=N/);
   });
 
   test("respects the rate limit", async () => {
@@ -118,8 +120,9 @@ describe("connectHttpVictim", () => {
     ["one number per row", json([[0.5]]), /row 0: expected 2 probabilities/],
     ["text in a row", json([["a", "b"]]), /row 0: expected 2 probabilities/],
     ["null for NaN", json([[null, null]]), /row 0: expected 2 probabilities/],
-    ["logits", json([[-2.1, 3.4]]), /If these are logits, apply a softmax/],
-    ["HTML", (_, response) => response.end("<!doctype html><p>hello"), /received HTML/],
+    ["logits", json([[-2.1, 3.4]]), /softmax of logits: --endpoint 'request={"texts": \$texts}' --endpoint 'scores=/],
+    ["labels with scores", json([[{ label: "a", score: 1 }]]), /name a preset \(--endpoint preset=tei\)/],
+    ["HTML", (_, response) => response.end("<!doctype html><p>hello"), /expected JSON, received HTML/],
     ["NaN", (_, response) => response.end("[[NaN, 1]]"), /invalid JSON/],
     ["an empty body", (_, response) => response.end(), /an empty response/],
     ["status 404", (_, response) => response.writeHead(404).end("not here"), /received 404: not here/],

@@ -36,7 +36,7 @@ function checkEndpointLabels(name: string, labels: readonly string[], task: Pick
   if (labels.length === task.labels.length && labels.every((label, i) => label === task.labels[i])) return;
   throw new UserError(
     `${name} answers with the labels ${labels.join(", ")}, but ${task.name} has ${task.labels.join(", ")}. ` +
-      `Map the values of the data to the labels of the endpoint: --label-map ${task.labels[0]}=${labels[0]},…`,
+      "Name those of the endpoint in the order of the task's: --endpoint classes=LABEL,LABEL",
   );
 }
 
@@ -73,7 +73,8 @@ export async function openVictim({
         );
     },
     async loadTask(request) {
-      const task = await loadRequestedTask(request, local?.model ?? null, local?.run ?? null, options);
+      const known = local?.model ?? (loaded.labels ? { task: null, labels: loaded.labels } : null);
+      const task = await loadRequestedTask(request, known, local?.run ?? null, options);
       opened.checkTask(task);
       return task;
     },
