@@ -155,7 +155,8 @@ export function inferLabels(
     }
     throw createTableError(
       tables,
-      `${file}: expected the labels ${labels.join(", ")} in "${column}"; received ${names.slice(0, 10).join(", ")}.`,
+      `${file}: expected the labels ${labels.join(", ")} in "${column}"; received ${names.slice(0, 10).join(", ")}. ` +
+        `If they mean the same, map them: --label-map ${names[0]}=LABEL,…`,
     );
   }
   if (classNames !== undefined && areIntegers) return { labels: classNames, values: toIndices(classNames) };

@@ -148,6 +148,18 @@ describe("checks of an attack", () => {
     expect(find(strong.attacks.guard!.checks, "transfer")).toMatchObject({ isPassed: true });
   });
 
+  test("texts that already have the label of the goal are an error, not a recall of 0 texts", async () => {
+    const own = attackGuard(
+      "own",
+      flag(() => 0.9),
+      { benignLabel: "attack" },
+      { attackedLabel: "attack" },
+    );
+    await expect(own).rejects.toThrow(
+      /guard: all 8 texts have the label attack, which the attack aims at.*benignLabel/,
+    );
+  });
+
   test("a stopped check continues, and a request without checks removes old ones", async () => {
     const model = flag((text) => (/secret/.test(text) ? 0.9 : 0.2));
     const first = await attackGuard("resumed", model);

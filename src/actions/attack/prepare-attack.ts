@@ -66,10 +66,17 @@ export async function prepareAttack(
   const sample = await victim.loadExamples(request, given);
   const out = request.out ?? getModelFolder("attacks", request.model, victim.local?.run ?? null);
   const prepared = await prepareAttacks(request, victim, sample.task, callbacks);
-  warnOfEnglishResources(prepared, sample.examples, callbacks);
+  const { examples, task } = sample;
+  for (const { name, recipe } of prepared.attacks)
+    if (examples.every(({ label }) => recipe.goal.attacksLabel?.(label) === false))
+      throw new UserError(
+        `--attack ${name}: all ${examples.length} texts have the label ${task.labels[examples[0]!.label]}, which the attack aims at. ` +
+          "Name another one in its options (of guard: benignLabel=ham), or choose other texts with --attacked-label.",
+      );
+  warnOfEnglishResources(prepared, examples, callbacks);
   const attacks = [...prepared.attacks];
   for (const journal of request.transferFrom)
-    attacks.push(await createTransferAttack(journal, sample.examples, prepared.constraints));
+    attacks.push(await createTransferAttack(journal, examples, prepared.constraints));
   const names = attacks.map(({ name }) => name);
   const repeated = names.find((name, i) => names.indexOf(name) < i);
   if (repeated !== undefined)
