@@ -7,7 +7,7 @@ export const normalizations = ["none", "canonical"] as const;
 export type Normalization = (typeof normalizations)[number];
 
 /** Increase it if canonical forms change: caches and journals depend on them. */
-const canonicalVersion = 2;
+const canonicalVersion = 3;
 
 /**
  * A tokenizer that reads the canonical form of every text. So texts with the same canonical form

@@ -29,8 +29,8 @@ const anyBit = new RegExp(bit, "gu");
 /** Fewer bytes or characters that give no text are accidents. */
 const minUndecoded = 8;
 const bitRun = new RegExp(`(?:${bit}){${minUndecoded},}`, "gu");
-/** Bits that are spread over a text are found only if they give this many characters. */
-const minSpread = 3;
+/** Bits that are spread over a text are found only if they give text with so many different small letters. */
+const minSpread = 4;
 /** Text in an override is drawn in the other direction than it is read. */
 const override = /[\u202d\u202e]([^\u202a-\u202e\u2029\n]+)/gu;
 
@@ -101,8 +101,15 @@ function decodeBits(bits: string, width: number): string | null {
 function decodeBitText(text: string): string | null {
   const runs = text.match(bitRun);
   if (runs) return runs.map(decodeZeroWidth).filter(Boolean).join(" ");
-  const decoded = decodeZeroWidth((text.match(anyBit) ?? []).join(""));
-  return decoded.length < minSpread ? null : decoded;
+  const spread = text.match(anyBit) ?? [];
+  const [first, second, third] = new Set(spread);
+  if (second === undefined || third !== undefined) return null;
+  // Characters that alternate by accident give few different letters, and hardly any small ones.
+  return (
+    [first, second]
+      .map((one) => decodeBits(spread.map((each) => Number(each === one)).join(""), 8))
+      .find((decoded) => new Set(decoded?.match(/[\p{Ll}\p{Lo}]/gu)).size >= minSpread) ?? null
+  );
 }
 
 /** Finds text of each kind that its characters encode. It is not part of the visible text. */

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { canonicalize } from "../../src/text/canonicalize.js";
 import { findHiddenText } from "../../src/text/hidden-text.js";
+import { chooseExtent } from "../extent.js";
 
 const toTags = (text: string) =>
   Array.from(text, (each) => String.fromCodePoint(0xe0000 + each.charCodeAt(0))).join("");
@@ -87,6 +88,19 @@ test.each([
   "\u034f \u200c \u00ad".repeat(40),
 ])("usual text hides nothing: %j", (text) => {
   expect(findHiddenText([text])).toBeNull();
+});
+
+test("invisible characters around letters and words, which are no code, hide nothing", () => {
+  const invisible = fc.constantFrom(..."\u200b\u200c\u200d\u200e\u2060\u202c\ufeff\u00ad");
+  const words = fc.array(fc.tuple(fc.stringMatching(/^[a-z]{1,8}$/), fc.boolean()), { minLength: 1, maxLength: 16 });
+  fc.assert(
+    fc.property(words, invisible, invisible, invisible, (list, before, after, between) => {
+      const wrap = (word: string): string => Array.from(word, (letter) => before + letter + after).join("");
+      const text = list.map(([word, isWrapped]) => (isWrapped ? wrap(word) : word)).join(` ${between}`);
+      expect(findHiddenText([text])).toBeNull();
+    }),
+    { seed: 1, numRuns: chooseExtent(500, 20_000) },
+  );
 });
 
 test("any text can be hidden in each code, and is found", () => {
