@@ -143,44 +143,12 @@ describe.each(["subword", "word"] as const)("a model with %s tokenization", (tok
   );
 });
 
-test("genetic with words=all also edits words after the last one that a truncated model reads", async () => {
+test("a truncated model reads the first words, and attacks on all words find the others, too", async () => {
   // Two of the six tokens are special.
-  const model = { ...models.word, maxLength: 6 };
-  const victim = await createVictim(model);
+  const victim = await createVictim({ ...models.word, maxLength: 6 });
   const text = "the film was good and the plot was warm";
-  const [score] = await victim.predict(victim.prepare([[text]]));
-  const label = score!.probabilities[0]! > score!.probabilities[1]! ? 0 : 1;
-  const resources = { substitutions, caseInsensitiveSubstitutes: substitutions, labels: ["negative", "positive"] };
-  /** The words of the result, and the positions at which a text of the search differs from the original. */
-  const run = async (name: string): Promise<{ words: readonly string[]; edited: number[] }> => {
-    const edited = new Set<number>();
-    const record = (texts: readonly string[]): void => {
-      for (const [i, word] of texts[0]!.split(" ").entries()) if (word !== text.split(" ")[i]) edited.add(i);
-    };
-    const recording: typeof victim = {
-      ...victim,
-      prepare(texts) {
-        for (const each of texts) record(each);
-        return victim.prepare(texts);
-      },
-      prepareEdited(texts) {
-        for (const each of texts) record(each.texts);
-        return victim.prepareEdited(texts);
-      },
-    };
-    const attack = equipAttack(await loadAttack(`${name}population=100,iterations=0`), resources);
-    const [result] = await collect(
-      new SearchPool(recording).run([{ id: "long", texts: [text], label }], attack, { seed: 1 }),
-    );
-    return { words: result!.words, edited: [...edited].sort((a, b) => a - b) };
-  };
-  const read = await run("genetic:");
-  expect(read.words).toEqual(["the", "film", "was", "good"]);
-  expect(Math.max(...read.edited)).toBe(3);
-  const all = await run("genetic:words=all,");
-  expect(all.words).toEqual(text.split(" "));
-  // "and" has no substitutes.
-  expect(all.edited).toEqual([0, 1, 2, 3, 5, 6, 7, 8]);
+  expect(EditedText.create([text], victim.findWords).words).toEqual(["the", "film", "was", "good"]);
+  expect(EditedText.create([text], victim.findAllWords).words).toEqual(text.split(" "));
 });
 
 test("the hash covers everything that determines the answers", async () => {

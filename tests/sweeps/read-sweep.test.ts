@@ -384,20 +384,3 @@ select: { metric: accuracy }
   });
 });
 
-it("one run with a bad config does not hide the others from temper runs", async () => {
-  const runs = join(folder, "listed");
-  for (const [name, config] of [
-    ["good", "model: m\ntask: sst2\n"],
-    ["bad", "model: *x\n"],
-    ["cycle", "model: &a [*a]\n"],
-  ] as const) {
-    mkdirSync(join(runs, name), { recursive: true });
-    writeFileSync(join(runs, name, "config.yaml"), config);
-    writeFileSync(join(runs, name, "environment.json"), "{}");
-  }
-  const { code, stdout } = await invoke(["runs", runs, "--json"]);
-  expect(code).toBe(0);
-  const states = (JSON.parse(stdout) as { folder: string; state: string }[]).map(({ state }) => state);
-  expect(states.filter((state) => state === "damaged")).toHaveLength(2);
-  expect(states).toHaveLength(3);
-});
