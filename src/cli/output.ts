@@ -30,26 +30,25 @@ const borders = ["top", "top-mid", "top-left", "top-right", "bottom", "bottom-mi
 
 /**
  * Formats a table without borders, which is easy to copy and to read in a log. In a terminal, long
- * texts are wrapped so that a row fits its width.
+ * texts are wrapped so that a row fits its width. If it has too many columns, rows become lists.
  */
 export function formatTable(
   out: OutputStream,
   rows: readonly (readonly (string | number)[])[],
   { head, numeric = [] }: TableOptions = {},
 ): string {
-  const colors = getColors(out);
+  const { bold } = getColors(out);
   const width = Math.max(head?.length ?? 0, ...rows.map((row) => row.length));
+  const cells = rows.map((row) => row.map(String));
+  const available = getWidth(out);
+  const limit = findMaxWidth(head ? [head, ...cells] : cells, width, available);
+  if (limit === null) return cells.map((row) => formatRow(row, head ?? [], available)).join("\n");
   const table = new Table({
     chars: { ...Object.fromEntries(borders), middle: gap },
     style: { "padding-left": 0, "padding-right": 0, head: [], border: [] },
     colAligns: Array.from({ length: width }, (_, column) => (numeric.includes(column) ? "right" : "left")),
-    ...(head && { head: head.map((name) => colors.bold(name)) }),
+    ...(head && { head: head.map((name) => wrapText(name, limit).split("\n").map(bold).join("\n")) }),
   });
-  const cells = rows.map((row) => row.map(String));
-  const widths = Array.from({ length: width }, (_, column) =>
-    Math.max(head?.[column]?.length ?? 0, ...cells.map((row) => measureText(row[column] ?? ""))),
-  );
-  const limit = out.isTTY === true && out.columns ? findMaxWidth(widths, out.columns) : Number.POSITIVE_INFINITY;
   for (const row of cells) table.push(row.map((cell) => wrapText(cell, limit)));
   return table
     .toString()
@@ -59,8 +58,8 @@ export function formatTable(
 }
 
 const gap = "  ";
-/** Narrower columns are harder to read than wrapped lines. */
-const minColumnWidth = 20;
+/** Narrower columns are harder to read than a list. */
+const minColumnWidth = 10;
 
 const measureText = (text: string): number =>
   Math.max(
@@ -69,20 +68,39 @@ const measureText = (text: string): number =>
       .map((line) => line.length),
   );
 
-/** The width that the widest columns must have, so that the others can keep theirs. */
-function findMaxWidth(widths: readonly number[], available: number): number {
-  const room = available - gap.length * (widths.length - 1);
-  let limit = Math.max(...widths);
-  while (limit > minColumnWidth && widths.reduce((sum, width) => sum + Math.min(width, limit), 0) > room) limit--;
-  return limit;
+/** The width that the widest columns may have, so that a row fits; null if it cannot. */
+function findMaxWidth(rows: readonly (readonly string[])[], columns: number, available: number): number | null {
+  const measureRow = (limit: number): number =>
+    Array.from({ length: columns }, (_, column) =>
+      Math.max(...rows.map((row) => measureText(wrapText(row[column] ?? "", limit)))),
+    ).reduce((sum, width) => sum + width, gap.length * (columns - 1));
+  let limit = Math.max(...rows.flat().map(measureText));
+  if (measureRow(limit) <= available) return limit;
+  limit = Math.min(limit, available);
+  while (limit >= minColumnWidth && measureRow(limit) > available) limit--;
+  return limit >= minColumnWidth ? limit : null;
 }
 
-/** Breaks lines after spaces and commas. Text with colors stays as it is. */
+/** A row as a list below its first cell. */
+function formatRow([first = "", ...cells]: readonly string[], head: readonly string[], available: number): string {
+  const facts = cells.flatMap((cell, i) => (cell === "" ? [] : [`${head[i + 1] ?? ""} ${cell}`.trim()]));
+  const list = wrapText(facts.join(", "), available - gap.length).split("\n");
+  return [first, ...list.map((line) => `${gap}${line}`)].join("\n");
+}
+
+/** In a terminal, sentences break between words. */
+export function formatText(out: OutputStream, text: string): string {
+  return wrapText(text, getWidth(out));
+}
+
+const getWidth = (out: OutputStream): number => (out.isTTY === true && out.columns) || Number.POSITIVE_INFINITY;
+
+/** Breaks lines after spaces and commas, but not inside of a number. */
 function wrapText(text: string, width: number): string {
-  if (measureText(text) <= width || stripVTControlCharacters(text) !== text) return text;
+  if (measureText(text) <= width) return text;
   const lines = [""];
-  for (const part of text.split(/(?<=[\s,])/)) {
-    if (lines.at(-1) !== "" && (lines.at(-1) + part).trimEnd().length > width) lines.push("");
+  for (const part of text.split(/(?<=\s|,(?!\d))/)) {
+    if (lines.at(-1) !== "" && measureText((lines.at(-1) + part).trimEnd()) > width) lines.push("");
     lines[lines.length - 1] += part;
   }
   return lines.map((line) => line.trimEnd()).join("\n");

@@ -134,7 +134,10 @@ async function preparePlan(
   const trained = listTrained(out);
   const time = trained.size === modelNames.length ? null : await estimator.estimate(plan, trained);
   if (minutes !== null && time && time.total > tolerance * 60 * minutes)
-    warn(callbacks, `No sizes take ${minutes} minutes: the smallest take about ${formatRoughDuration(time.total)}.`);
+    warn(
+      callbacks,
+      `No sizes take about ${formatRoughDuration(60 * minutes)}: the smallest take about ${formatRoughDuration(time.total)}.`,
+    );
   await writeAttempt(out, { data: hash, minutes, sizes, training, numExamples: plan.numExamples });
   callbacks.onPlan?.(plan, time);
   return plan;

@@ -1,6 +1,7 @@
 import { stat } from "node:fs/promises";
 import { readJournal } from "../attacks/journal.js";
 import type { AttackOutcome, AttackResult } from "../attacks/result.js";
+import { groupRuns } from "../report/groups.js";
 import { renderCards } from "../report/sections/examples.js";
 import { findJournals, getJournalPath } from "../runs/attack-folder.js";
 import { RunFolder } from "../runs/run-folder.js";
@@ -25,6 +26,8 @@ export class JournalSearch {
     const results = await this.load(folder, attack);
     const run = await RunFolder.open(folder);
     const labels = await run.labels();
+    const [task] = groupRuns([{ run, results: null }]);
+    const group = task!.baseline;
     const wanted = search.trim().toLowerCase();
     const contains = ({ id, texts, finalTexts }: AttackResult): boolean =>
       [id, ...texts, ...finalTexts].some((text) => text.toLowerCase().includes(wanted));
@@ -32,7 +35,7 @@ export class JournalSearch {
       .filter((result) => (outcome === null || result.outcome === outcome) && contains(result))
       .sort((a, b) => outcomeOrder.indexOf(a.outcome) - outcomeOrder.indexOf(b.outcome));
     const examples = matching.slice(0, limit).map((result) => {
-      return { attack, id: result.id, versions: [{ group: { name: run.method }, labels, result }] };
+      return { attack, id: result.id, versions: [{ group, labels, result }] };
     });
     return { total: results.length, matching: matching.length, html: renderCards(examples).text };
   }

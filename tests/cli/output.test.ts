@@ -17,6 +17,21 @@ test.each([60, 72, 100])("a table fits a terminal of %i columns and loses no wor
   for (const cell of rows.flat()) for (const word of String(cell).split(/[\s,]+/)) expect(words).toContain(word);
 });
 
+test("a table of too many columns for a terminal is a list per row, which loses nothing either", () => {
+  const head = Array.from({ length: 12 }, (_, i) => `column${i}`);
+  const row = head.map((name) => name.replace("column", "long-value-"));
+  const lines = formatTable(memoryStream({ columns: 80 }), [row, row], { head }).split("\n");
+  for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
+  const list = lines.slice(1, lines.length / 2).map((line) => line.trim());
+  expect(lines[0]).toBe("long-value-0");
+  expect(list.join(" ")).toBe(
+    head
+      .slice(1)
+      .map((name, i) => `${name} ${row[i + 1]}`)
+      .join(", "),
+  );
+});
+
 test("a table in a log or a pipe has one line per row", () => {
   const lines = formatTable(memoryStream(), rows, options).split("\n");
   expect(lines).toHaveLength(3);

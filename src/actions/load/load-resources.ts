@@ -180,7 +180,8 @@ async function loadSentenceEncoder(
         const unknown = [...new Set(texts)].filter((text) => !cache.has(text));
         // Many texts take long on a CPU, so that the attack would seem to stand still.
         const vectors = await sentences.encode(unknown, (done) => {
-          if (unknown.length >= minReportedTexts) reportProgress({ onEvent }, "rank substitutes", done, unknown.length);
+          if (unknown.length < minReportedTexts) return;
+          reportProgress({ onEvent }, "rank substitutes", done, unknown.length, "substitutes");
         });
         const found = new Map(unknown.map((text, i) => [text, vectors[i]!]));
         const answers = texts.map((text) => found.get(text) ?? cache.get(text)!);

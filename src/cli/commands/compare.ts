@@ -8,7 +8,7 @@ import { RunFolder } from "../../runs/run-folder.js";
 import { findComparedModels } from "../../sweeps/compared-models.js";
 import { type Io, write } from "../io.js";
 import { addOptions } from "../options.js";
-import { formatNext, formatPath, formatTable, printJson } from "../output.js";
+import { formatNext, formatPath, formatTable, formatText, printJson } from "../output.js";
 import { createCallbacks } from "../progress.js";
 
 export const note =
@@ -63,7 +63,7 @@ function formatComparison(io: Io, { title, runs, comparisons, guards }: TitledRe
   // A model that is degenerate in every row is named once.
   const sentences = comparisons.map(({ verdict, warning }) => verdict.replace(` ${warning}`, ""));
   const notes = new Set(comparisons.flatMap(({ warning }) => warning ?? []));
-  const verdicts = [...sentences, ...notes].map((sentence) => `${sentence}\n`).join("");
+  const verdicts = [...sentences, ...notes].map((sentence) => `${formatText(io.stdout, sentence)}\n`).join("");
   const table = formatTable(io.stdout, rows, { head, numeric: [1, 2, 3, 5, 6, 7, 8] });
   const points = guards.map(
     ({ name, seed, metrics }) => `${name}${seed === null ? "" : `, seed ${seed}`}: ${describeGuardMetrics(metrics)}\n`,

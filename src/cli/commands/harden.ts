@@ -7,7 +7,7 @@ import { type HardenCallbacks, type HardenResult, hardenFromFlags } from "../../
 import { hardenRequestSchema } from "../../harden/harden-request.js";
 import { getColors, type Io } from "../io.js";
 import { addOptions, attackFlag, groupOptions, quietOption } from "../options.js";
-import { formatPath, formatTable } from "../output.js";
+import { formatPath, formatTable, formatText } from "../output.js";
 import { stopOnSignals } from "../signals.js";
 import { createTrainProgress } from "../train-progress.js";
 import { runWork } from "../work.js";
@@ -88,21 +88,22 @@ function formatPlan(
   ]);
   return (
     `${formatTable(io.stdout, counts, { head, numeric: [1, 2, 3] })}\n\n` +
-    `${formatTable(io.stdout, rows, { head: ["choice", "", "why", "change it with"] })}\n${formatTime(time, hasLimit)}`
+    `${formatTable(io.stdout, rows, { head: ["choice", "", "why", "change it with"] })}\n${formatTime(io, time, hasLimit)}`
   );
 }
 
 /** Longer than this, a hint says how to choose a shorter time. */
 const patientSeconds = 600;
 
-function formatTime(time: HardenTime | null, hasLimit: boolean): string {
+function formatTime(io: Io, time: HardenTime | null, hasLimit: boolean): string {
   if (time === null) return "";
   const { standard, robust, attacks, total } = time;
   const parts = Object.entries({ "standard model": standard, "robust model": robust, attacks }).flatMap(
     ([name, seconds]) => (seconds > 0 ? [`${name} ${formatRoughDuration(seconds)}`] : []),
   );
   const hint = total > patientSeconds && !hasLimit ? " --minutes 10 chooses sizes that take about ten minutes." : "";
-  return `\nAbout ${formatRoughDuration(total)} on this machine, measured on a few steps: ${parts.join(", ")}.${hint}\n`;
+  const text = `About ${formatRoughDuration(total)} on this machine, measured on a few steps: ${parts.join(", ")}.${hint}`;
+  return `\n${formatText(io.stdout, text)}\n`;
 }
 
 function formatResult(io: Io, result: HardenResult): string {
@@ -115,9 +116,11 @@ function formatResult(io: Io, result: HardenResult): string {
   ]);
   const head = [`accuracy on ${formatCount(examples)} texts`, "before the attack", "under attack"];
   const { bold, yellow } = getColors(io.stdout);
-  const remarks = [...new Set(warnings)].map((message) => `${yellow("!")} ${message}\n`).join("");
+  const remarks = [...new Set(warnings)]
+    .map((message) => `${formatText(io.stdout, `${yellow("!")} ${message}`)}\n`)
+    .join("");
   return (
-    `\n${formatTable(io.stdout, rows, { head, numeric: [1, 2] })}\n\n${bold(verdict)}\n\n${remarks}` +
+    `\n${formatTable(io.stdout, rows, { head, numeric: [1, 2] })}\n\n${bold(formatText(io.stdout, verdict))}\n\n${remarks}` +
     `Report: ${formatPath(report)}\n`
   );
 }

@@ -1,17 +1,22 @@
 import { assignColors } from "../../analysis/colors.js";
 import { type BandPoint, downsample, drawLine, joinSeeds, type Point, plotPanel } from "../../analysis/plot-panel.js";
-import { capitalize } from "../../base/format.js";
+import { capitalize, formatPercent } from "../../base/format.js";
 import { groupBy } from "../../base/group-by.js";
 import { describeMetric } from "../../evaluation/metric-table.js";
 import { computePrecision } from "../../evaluation/operating-points.js";
 import type { TaskGroups } from "../groups.js";
-import { type Html, html, renderLegend, trustHtml } from "../html.js";
+import { type Html, html, renderFacts, renderLegend, trustHtml } from "../html.js";
 import type { ReportRun } from "../report-run.js";
 
 interface CurveSeries {
   readonly name: string;
   readonly color: string;
   readonly points: readonly Point[];
+}
+
+interface LoggedRun {
+  readonly name: string;
+  readonly logged: ReadonlyMap<string, readonly Point[]>;
 }
 
 interface ChartOptions {
@@ -45,9 +50,10 @@ export function renderCurvesSection({ groups }: TaskGroups<ReportRun>, showsAll 
   const isMinor = (key: string): boolean => !key.startsWith(validation) || key === `${validation}loss`;
   const others = [...keys].filter((key) => showsAll && !isMain(key) && isMinor(key));
   const shown = [...[...keys].filter(isMain), ...others];
+  const isCurve = (key: string): boolean => runs.some(({ logged }) => (logged.get(key)?.length ?? 0) > 1);
   return html`${renderLegend(groups.map(({ name }, i) => ({ color: colors[i]!, label: name })))}
 <div class="charts">
-${shown.map((key) =>
+${shown.filter(isCurve).map((key) =>
   renderLineChart(
     runs.map(({ logged, ...look }) => ({ ...look, points: logged.get(key) ?? [] })),
     describeValue(key),
@@ -57,7 +63,17 @@ ${renderPrecisionRecall(
   groups,
   runs.map(({ run, ...look }) => ({ ...look, points: getPrecisionRecallPoints(run) })),
 )}
-</div>`;
+</div>
+${renderFacts(shown.filter((key) => !isCurve(key)).map((key) => renderSingle(key, runs)))}`;
+}
+
+/** A value that was measured once says more as a number than as a dot in a chart. */
+function renderSingle(key: string, runs: readonly LoggedRun[]): [string, string] {
+  const { title, percent } = describeValue(key);
+  const values = runs.flatMap(({ name, logged }) =>
+    (logged.get(key) ?? []).map(({ y }) => `${name} ${percent ? formatPercent(y) : y.toPrecision(3)}`),
+  );
+  return [title, values.join(", ")];
 }
 
 /** Every number that a training logged, by its name. Those of single layers are left out. */
@@ -125,6 +141,8 @@ function renderLineChart(
   const { content } = plotPanel(title, {
     width: 480,
     height: 240,
+    // The ticks of a learning rate have seven characters.
+    marginLeft: 64,
     x: { label: x, zero: true },
     y: { label: label ?? null, grid: true, nice: true, ...(percent && { percent }) },
     marks: lines.map(({ points, ...look }) => drawLine(points, look)),
