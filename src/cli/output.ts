@@ -95,11 +95,11 @@ export function formatText(out: OutputStream, text: string): string {
 
 const getWidth = (out: OutputStream): number => (out.isTTY === true && out.columns) || Number.POSITIVE_INFINITY;
 
-/** Breaks lines after spaces and commas, but not inside of a number. */
+/** Breaks lines after spaces, commas and slashes, but not inside of a number. */
 function wrapText(text: string, width: number): string {
   if (measureText(text) <= width) return text;
   const lines = [""];
-  for (const part of text.split(/(?<=\s|,(?!\d))/)) {
+  for (const part of text.split(/(?<=[\s/]|,(?!\d))/)) {
     if (lines.at(-1) !== "" && measureText((lines.at(-1) + part).trimEnd()) > width) lines.push("");
     lines[lines.length - 1] += part;
   }

@@ -239,7 +239,9 @@ footer { padding-top: 2rem; padding-bottom: 3rem; font-size: .85rem; }
   body { font-size: 10.5pt; }
   nav, .filters, .skip { display: none; }
   header.page, main, footer { max-width: none; padding-left: 0; padding-right: 0; }
-  h2, h3, h4 { break-after: avoid; }
+  @page { margin: 1.5cm; }
+  h2, h3, h4, summary { break-after: avoid; }
+  .charts { grid-template-columns: 1fr 1fr; }
   figure, tr { break-inside: avoid; }
   .scroll { overflow: visible; }
 }

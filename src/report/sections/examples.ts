@@ -141,7 +141,7 @@ function renderExample(example: ShownExample, isOpen: boolean): Html {
   );
   return html`
 <article class="example" data-kinds="${kinds.join(" ")}" data-attack="${attack}">
-<details${isOpen && html` open`}><summary><h3>${id}</h3>${facts}${outcomes}</summary>
+<details${isOpen && html` open`}><summary><h3>${id}</h3> ${facts} ${outcomes}</summary>
 <div class="original"><h4>Original</h4>${renderOriginalText(first.result, replaced)}</div>
 <div class="versions">${versions.map(renderModelResult)}</div>
 </details></article>`;
