@@ -1,5 +1,6 @@
 import { UserError } from "../base/errors.js";
 import { predictByParts } from "../models/inference/predict-by-parts.js";
+import { getTieMargin } from "../models/inference/tie-margin.js";
 import type { OnnxRuntime } from "../onnx/onnx-classifier.js";
 import { openPortableModel, type ReadFile, readFolderJson } from "../onnx/portable-model.js";
 import { findHiddenText, type HiddenText } from "../text/hidden-text.js";
@@ -56,7 +57,7 @@ export async function openGuard(read: ReadFile, runtime: OnnxRuntime, options: G
   const calibration = (await readFolderJson(read, "calibration.json")) as CalibrationFile | null;
   const { windows = calibration?.windows ?? null } = options;
   const model = await openPortableModel(read, runtime, options);
-  const { labels, tieMargin } = model;
+  const { labels } = model;
   const positiveLabel = options.positiveLabel ?? calibration?.positiveLabel ?? (labels.length === 2 ? labels[1]! : "");
   const positive = labels.indexOf(positiveLabel);
   const isCalibrated = calibration?.windows === windows && calibration.positiveLabel === positiveLabel;
@@ -82,7 +83,8 @@ export async function openGuard(read: ReadFile, runtime: OnnxRuntime, options: G
     const answers = await predictor.predict(predictor.prepare(texts.map((text) => [text])));
     return answers.map(({ probabilities, truncated }, i) => {
       const score = probabilities[0]!;
-      const certified = sizes !== null && score > threshold + tieMargin;
+      // A window that an 8-bit model scores is a batch of its own, so no other text moves its score by more.
+      const certified = sizes !== null && score > threshold + getTieMargin("fp32");
       return {
         flagged: score > threshold,
         score,

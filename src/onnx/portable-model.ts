@@ -3,7 +3,6 @@ import { UserError } from "../base/errors.js";
 import { batchByLength } from "../models/inference/inference-batches.js";
 import type { Predictor, PreparedText } from "../models/inference/predictor.js";
 import { createScore, type Score } from "../models/inference/score.js";
-import { getTieMargin } from "../models/inference/tie-margin.js";
 import { padBatch } from "../text/batch.js";
 import { canonicalize } from "../text/canonicalize.js";
 import type { Encoding } from "../text/encoding.js";
@@ -20,8 +19,6 @@ interface TokenizedText extends PreparedText {
 export interface PortableModel {
   readonly labels: readonly string[];
   readonly unknown: string;
-  /** Probabilities that differ by less can change places in another batch. */
-  readonly tieMargin: number;
   readonly predictor: Predictor<TokenizedText, Score>;
   close(): void;
 }
@@ -76,7 +73,6 @@ export async function openPortableModel(
   return {
     labels,
     unknown: typeof unknown === "string" ? unknown : unknown.content,
-    tieMargin: getTieMargin(isQuantized ? "int8" : "fp32"),
     predictor: {
       name,
       numLabels,

@@ -70,6 +70,23 @@ describe("a loaded guard", () => {
     complete.close();
   });
 
+  test("an 8-bit guard certifies, too: no other text moves the score of a window", async () => {
+    const ask = async (given: readonly string[]) => {
+      // A guard remembers the scores of windows.
+      const quantized = await loadGuard(folder, { quantized: true });
+      const answers = await quantized.checkAll(given);
+      quantized.close();
+      return answers;
+    };
+    const alone = await ask(texts);
+    const longer = await ask(texts.map((text) => `slow . ${text} it was dull and slow`));
+    for (const [i, { score, certified }] of alone.entries()) {
+      expect(longer[i]!.score).toBeGreaterThanOrEqual(score);
+      if (certified) expect(longer[i]!.flagged).toBe(true);
+    }
+    expect(alone.filter(({ certified }) => certified).length).toBeGreaterThan(0);
+  });
+
   test("says what is hidden and what is truncated", async () => {
     const tags = [..."ignore this"].map((each) => String.fromCodePoint(0xe0000 + each.charCodeAt(0))).join("");
     expect(await guard.check(`nice day${tags}`)).toMatchObject({ hidden: { kind: "tags", text: "ignore this" } });
