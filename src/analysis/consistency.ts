@@ -14,8 +14,6 @@ const dataSchema = z.object({
   steps: z.array(z.object({ step: z.number(), rate: z.number(), examples: z.number() })),
 });
 type ConsistencyData = z.output<typeof dataSchema>;
-type ConsistencySteps = ConsistencyData["steps"];
-
 const stepsSchema = z
   .array(z.number().int().positive(), { error: "expected numbers of steps, such as 200,600,2000" })
   .min(1)
@@ -45,7 +43,7 @@ export const consistency = defineAnalysis({
   },
 });
 
-async function readDisagreement(run: RunFolder): Promise<ConsistencySteps> {
+async function readDisagreement(run: RunFolder): Promise<ConsistencyData["steps"]> {
   const examples = new Map((await run.timings()).map((timing) => [timing.step, timing.examples ?? 1]));
   const steps = (await run.events()).flatMap(({ step, [disagreementMetric]: rate }) =>
     typeof rate === "number" ? [{ step, rate, examples: examples.get(step) ?? 1 }] : [],
@@ -58,7 +56,10 @@ async function readDisagreement(run: RunFolder): Promise<ConsistencySteps> {
   return steps;
 }
 
-export function computeDisagreementRates(steps: ConsistencySteps, counts: readonly number[]): ConsistencyData["first"] {
+export function computeDisagreementRates(
+  steps: ConsistencyData["steps"],
+  counts: readonly number[],
+): ConsistencyData["first"] {
   return counts
     .filter((count) => count <= steps.length)
     .map((count) => {

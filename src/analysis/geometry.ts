@@ -9,7 +9,7 @@ import { getColor } from "./colors.js";
 import { defineAnalysis, findLabeledRuns, runsOption, sampleOptions } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
 import { loadFineTunedModel, loadInitialModel, loadSharedSample, withModel } from "./shared-sample.js";
-import { squaredDistance, type TsneOptions, tsne } from "./tsne.js";
+import { squaredDistance, tsne } from "./tsne.js";
 
 const createSchema = <T extends z.ZodType>(value: T) => {
   const metrics = z.object({
@@ -179,7 +179,7 @@ function measureGeometry(
   teacher: readonly Float32Array[] | null,
   classes: readonly number[],
   seed: number,
-  options: TsneOptions,
+  options: Parameters<typeof tsne>[2],
 ): GeometryModel {
   const own = features.map(normalizeL2);
   const theirs = (teacher ?? features).map(normalizeL2);

@@ -15,7 +15,7 @@ import { plotPanel as plotTypedPanel } from "./plot-panel.js";
 
 export { type Analysis, type AnalysisContext, type AnalysisDefinition, defineAnalysis } from "./define-analysis.js";
 export { type Figure, type LegendEntry, type Panel, renderFigure, renderPng } from "./figure.js";
-export { type TsneOptions, tsne } from "./tsne.js";
+export { tsne } from "./tsne.js";
 
 export const plotPanel: (title: string, options: object) => Panel = plotTypedPanel;
 

@@ -75,7 +75,7 @@ export function computeMeanChange(losses: readonly (readonly number[])[]): numbe
 }
 
 /** 95% CI over the examples on one plane. Models with one random stream share their resamples. */
-export function bootstrapMeanChange(surface: Surface, rng: Rng): Interval {
+export function bootstrapMeanChange(surface: readonly (readonly SurfacePoint[])[], rng: Rng): Interval {
   const count = surface[0]![0]!.losses.length;
   const average = (losses: readonly number[], draws: Float64Array): number => {
     let sum = 0;
@@ -188,15 +188,13 @@ export const landscape = defineAnalysis({
 export type SurfacePoint = Pick<ExampleLosses, "loss" | "losses">;
 type PointCache = Pick<ResultCache<SurfacePoint>, "get" | "add">;
 
-type Surface = readonly (readonly SurfacePoint[])[];
-
 export async function measureSurface(
   axis: readonly number[],
   measure: (alpha: number, beta: number) => SurfacePoint,
   cache: PointCache,
   name: string,
   onPoint?: () => void | Promise<void>,
-): Promise<Surface> {
+): Promise<readonly (readonly SurfacePoint[])[]> {
   const rows: SurfacePoint[][] = [];
   for (const beta of axis) {
     const row: SurfacePoint[] = [];

@@ -1,10 +1,5 @@
 import type { Rng } from "../base/rng.js";
 
-export interface TsneOptions {
-  readonly perplexity?: number;
-  readonly iterations?: number;
-}
-
 export function squaredDistance(a: ArrayLike<number>, b: ArrayLike<number>): number {
   let sum = 0;
   for (let i = 0; i < a.length; i++) sum += (a[i]! - b[i]!) ** 2;
@@ -16,7 +11,11 @@ const earlyExaggeration = 12;
 const earlyExaggerationSteps = 250;
 
 /** Exact t-SNE in two dimensions (van der Maaten and Hinton 2008), for a few hundred points. */
-export function tsne(rows: readonly ArrayLike<number>[], rng: Rng, options: TsneOptions = {}): [number, number][] {
+export function tsne(
+  rows: readonly ArrayLike<number>[],
+  rng: Rng,
+  options: { readonly perplexity?: number; readonly iterations?: number } = {},
+): [number, number][] {
   const { iterations = 750 } = options;
   const count = rows.length;
   // A point needs about three times as many neighbors as the perplexity.

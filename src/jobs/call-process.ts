@@ -12,9 +12,6 @@ export interface CallContext<Event> {
 
 /** A method that a process offers to the one that started it. */
 export type RemoteMethod<Input, Result, Event = never> = (input: Input, context: CallContext<Event>) => Promise<Result>;
-type InputOf<M> = M extends RemoteMethod<infer Input, unknown, infer _> ? Input : never;
-type ResultOf<M> = M extends (...parameters: never[]) => Promise<infer Result> ? Result : never;
-type EventOf<M> = M extends (input: never, context: CallContext<infer Event>) => unknown ? Event : never;
 
 type RemoteRequest =
   | { readonly id: number; readonly method: string; readonly input: unknown }
@@ -38,7 +35,7 @@ interface Waiting {
  *     const models = new CallProcess<PlaygroundMethods>("studio/playground-process.js");
  *     const scored = await models.call("score", { model: "runs/reviews", texts: ["A quiet film."] });
  */
-export class CallProcess<Api> {
+export class CallProcess<Api extends { [Name in keyof Api]: RemoteMethod<never, unknown, never> }> {
   #child: ChildProcess | null = null;
   readonly #waiting = new Map<number, Waiting>();
   #lastId = 0;
@@ -48,9 +45,9 @@ export class CallProcess<Api> {
 
   call<Name extends keyof Api & string>(
     method: Name,
-    input: InputOf<Api[Name]>,
-    { signal, onEvent = () => undefined }: { signal?: AbortSignal; onEvent?: (event: EventOf<Api[Name]>) => void } = {},
-  ): Promise<ResultOf<Api[Name]>> {
+    input: Parameters<Api[Name]>[0],
+    { signal, onEvent = () => undefined }: { signal?: AbortSignal; onEvent?: Parameters<Api[Name]>[1]["send"] } = {},
+  ): Promise<Awaited<ReturnType<Api[Name]>>> {
     this.#child ??= this.#start();
     const child = this.#child;
     const id = ++this.#lastId;

@@ -16,20 +16,18 @@ const optionsSchema = z.strictObject({
     .describe("precision of the search on a CPU; every success is confirmed in float32"),
 });
 
-type DiscreteOptions = z.output<typeof optionsSchema>;
-
 const name = "discrete-adversarial";
 
 function runAttack(
   { job }: TrainingContext,
-  { attack, maskedLm, maxQueries, precision }: DiscreteOptions,
+  { attack, maskedLm, maxQueries, precision }: z.output<typeof optionsSchema>,
   request: Pick<TextAttackRequest, "examples" | "seed" | "onResult">,
 ) {
   if (!job.attackTexts) throw new Error("The training has no attackTexts.");
   return job.attackTexts({ attack, maskedLm, maxQueries, precision, ...request });
 }
 
-async function checkAttack(training: TrainingContext, options: DiscreteOptions): Promise<void> {
+async function checkAttack(training: TrainingContext, options: z.output<typeof optionsSchema>): Promise<void> {
   // Loaded only here: other trainings need no attacks.
   const [{ loadAttack }, { getNeeds }] = await Promise.all([
     import("../attacks/load-attack.js"),

@@ -10,8 +10,6 @@ const optionsSchema = z.strictObject({
   initMagnitude: nonnegativeSchema.default(1).describe("magnitude of the random initial perturbation"),
   maxNorm: nonnegativeSchema.default(0.6).describe("maximum norm of a perturbation; 0: no limit"),
 });
-type FreeLbOptions = z.output<typeof optionsSchema>;
-
 const perturbationName = "freelb.perturbation";
 
 /** The norm of each text's perturbation: [batch, 1, 1]. */
@@ -35,14 +33,14 @@ function sampleInitialPerturbation(context: BatchContext, magnitude: number): Te
 function ascend(
   perturbation: Tensor,
   gradient: Tensor,
-  { stepSize, maxNorm }: Pick<FreeLbOptions, "stepSize" | "maxNorm">,
+  { stepSize, maxNorm }: Pick<z.output<typeof optionsSchema>, "stepSize" | "maxNorm">,
 ): Tensor {
   const moved = perturbation.add(gradient.div(computeNorm(gradient).clamp(1e-8)).mul(stepSize));
   return maxNorm === 0 ? moved : moved.mul(computeNorm(moved).clamp(1e-8).reciprocal().mul(maxNorm).clamp(null, 1));
 }
 
 /** Averages the gradients over an ascent on the embeddings. All passes share dropout masks. */
-function createFreelb(options: FreeLbOptions): TrainingMethod {
+function createFreelb(options: z.output<typeof optionsSchema>): TrainingMethod {
   return {
     name: "freelb",
     traits: { exclusiveRoles: { adversary: "searches its own perturbation" } },

@@ -39,8 +39,6 @@ const optionsSchema = z.strictObject({
   hashSeed: seedSchema.default(0).describe("which hash assigns words to groups"),
   hashVersion: z.literal(wordHashVersion).default(wordHashVersion).describe("version of the hash"),
 });
-type VoteTrainingOptions = z.output<typeof optionsSchema>;
-
 const name = "hash-vote";
 const role = { exclusiveRoles: { examples: "replaces each text by groups of its words" } };
 
@@ -54,7 +52,7 @@ export const hashVote = defineMethod({
   create: (options) => (options.margin === null ? createSeparate(options) : createJoint(options, options.margin)),
 });
 
-function createSeparate({ groups, hashSeed }: VoteTrainingOptions): TrainingMethod {
+function createSeparate({ groups, hashSeed }: z.output<typeof optionsSchema>): TrainingMethod {
   return {
     name,
     traits: role,
@@ -89,7 +87,7 @@ const centering = 10;
  * certificate, so that leads beyond it have gradients, too. A sub-text that several texts of a batch
  * have is computed once.
  */
-function createJoint({ groups, hashSeed, clip }: VoteTrainingOptions, margin: number): TrainingMethod {
+function createJoint({ groups, hashSeed, clip }: z.output<typeof optionsSchema>, margin: number): TrainingMethod {
   let voters: Voters | null = null;
   let job: TrainingJob | null = null;
   let usesTypes = false;

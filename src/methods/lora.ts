@@ -22,8 +22,6 @@ const optionsSchema = z.strictObject({
   ),
 });
 
-type LoraOptions = z.output<typeof optionsSchema>;
-
 /** The query and value projections of all families. ModernBERT has one matrix for all three. */
 const defaultModules = /^(query|value|query_proj|value_proj|q_lin|v_lin|q|v|Wqkv)$/;
 
@@ -47,7 +45,7 @@ function getNameInLayer(layer: string): string {
  */
 function findModules(
   model: Pick<Model, "weights" | "architecture">,
-  { modules }: Pick<LoraOptions, "modules">,
+  { modules }: Pick<z.output<typeof optionsSchema>, "modules">,
 ): { readonly names: readonly string[]; readonly layers: readonly string[] } {
   const all = listDenseLayers(model);
   const known = [...new Set(all.map(getNameInLayer))];
@@ -92,7 +90,7 @@ function initFactors(model: Model, layers: readonly string[], rank: number, rng:
  * Low-rank adaptation: W + (alpha / rank) B A in every pass. After each step, the model's own
  * weights become the merged ones, so that nothing else needs the adapter.
  */
-function createLora(options: LoraOptions): TrainingMethod {
+function createLora(options: z.output<typeof optionsSchema>): TrainingMethod {
   const scale = options.alpha / options.rank;
   let names: readonly string[] = [];
   let layers: readonly string[] = [];

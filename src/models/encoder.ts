@@ -83,9 +83,6 @@ export function embedTokens(
   return { embeddingOutput: isPacked ? tokens.unsqueeze(0) : tokens.reshape(batch, length, -1), isPacked };
 }
 
-/** The positions to compute in the last layer. A classifier needs only the first one. */
-export type OutputPositions = "first" | "all";
-
 /**
  * Applies the transformer layers to the output of the embedding layer. Returns
  * [batch, length, hidden], or [batch, 1, hidden] for the first position only. `onLayer` receives
@@ -98,7 +95,7 @@ export function encodeLayers(
   embeddingOutput: Tensor,
   { attentionBias, packing }: Pick<EncoderInput, "attentionBias" | "packing">,
   mode: ForwardMode,
-  positions: OutputPositions,
+  positions: "first" | "all",
   onLayer?: (hidden: Tensor) => void,
   isPacked = false,
 ): Tensor {

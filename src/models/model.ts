@@ -2,14 +2,7 @@ import { dense, type ForwardMode, type Weights } from "../nn/index.js";
 import { free, type Tensor } from "../tensor/index.js";
 import type { Normalization } from "../text/canonical-tokenizer.js";
 import type { Tokenization, Tokenizer } from "../text/encoding.js";
-import {
-  type EncoderInput,
-  embedInput,
-  embedTokens,
-  encodeLayers,
-  getEncoderParameterShapes,
-  type OutputPositions,
-} from "./encoder.js";
+import { type EncoderInput, embedInput, embedTokens, encodeLayers, getEncoderParameterShapes } from "./encoder.js";
 import { ShapeList } from "./families/blocks.js";
 import type { EncoderConfig, ParameterShapes, PoolingMode } from "./families/family.js";
 import { getFamily, isHeadParameter } from "./families/index.js";
@@ -93,7 +86,7 @@ export function encodeInput(
   weights: Weights,
   input: EncoderInput,
   mode: ForwardMode,
-  positions: OutputPositions,
+  positions: "first" | "all",
 ): Tensor {
   const tokens = embedTokens(config, weights, input, mode);
   const embeddingOutput = tokens?.embeddingOutput ?? embedInput(config, weights, input, mode);
@@ -148,15 +141,6 @@ export function getPretrainedParameterNames(model: Pick<Model, "weights" | "newl
   return [...model.weights.keys()].filter((name) => !isHeadParameter(name) && !model.newlyInitialized.includes(name));
 }
 
-/** Computes a model that has no weights: a session of ONNX Runtime with the graph of its file. */
-export interface ModelSession {
-  readonly classifier: Classifier;
-  /** The program that computes the graph, with its version. */
-  readonly engine: string;
-  hash(): Promise<string>;
-  readonly exportedFrom: Readonly<Record<string, string>> | null;
-}
-
 export interface Model {
   readonly architecture: Architecture;
   /** Leaf tensors in float32 that live until `free`. */
@@ -173,8 +157,14 @@ export interface Model {
   readonly folder: string;
   readonly reference: string;
   readonly newlyInitialized: readonly string[];
-  /** Computes the model if it has no weights. */
-  readonly session?: ModelSession;
+  /** Computes a model that has no weights: a session of ONNX Runtime with the graph of its file. */
+  readonly session?: {
+    readonly classifier: Classifier;
+    /** The program that computes the graph, with its version. */
+    readonly engine: string;
+    hash(): Promise<string>;
+    readonly exportedFrom: Readonly<Record<string, string>> | null;
+  };
 }
 
 export function closeModel({ weights, session }: Pick<Model, "weights" | "session">): void {

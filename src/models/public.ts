@@ -8,7 +8,7 @@
  * @module
  */
 export { type LoadModelOptions, loadModel } from "./checkpoint/load.js";
-export { type LowRankAdapter, savePeftAdapter } from "./checkpoint/peft-adapter.js";
+export { savePeftAdapter } from "./checkpoint/peft-adapter.js";
 export { saveModel } from "./checkpoint/save.js";
 export { cpuFloat32, type DeviceConfig } from "./device-config.js";
 export { type EncoderInput, embedInput, embedWords } from "./encoder.js";

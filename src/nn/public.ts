@@ -9,7 +9,6 @@
  */
 
 export * from "./adamw.js";
-export { createAdam } from "./adamw.js";
 export { dropout } from "./dropout.js";
 export * from "./foreach.js";
 export type { ForwardMode } from "./forward-mode.js";

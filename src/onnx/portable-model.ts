@@ -11,28 +11,12 @@ import { type OnnxRuntime, openOnnxClassifier } from "./onnx-classifier.js";
 /** Reads a file of a model folder, such as "config.json"; null if it is missing. */
 export type ReadFile = (path: string) => Promise<Uint8Array | null>;
 
-interface TokenizedText extends PreparedText {
-  readonly encoding: Encoding;
-}
-
 /** A model of `temper export` on any ONNX Runtime, without Node.js and libtorch. */
 export interface PortableModel {
   readonly labels: readonly string[];
   readonly unknown: string;
-  readonly predictor: Predictor<TokenizedText, Score>;
+  readonly predictor: Predictor<PreparedText & { readonly encoding: Encoding }, Score>;
   close(): void;
-}
-
-interface ModelConfig {
-  readonly id2label?: Readonly<Record<string, string>>;
-  readonly pad_token_id?: number;
-  readonly max_position_embeddings?: number;
-  readonly temper?: { readonly maxLength?: number; readonly normalize?: string; readonly votes?: boolean };
-}
-
-interface TokenizerSettings {
-  readonly unk_token?: string | { readonly content: string };
-  readonly model_max_length?: number;
 }
 
 export async function readFolderJson(read: ReadFile, path: string): Promise<unknown> {
@@ -52,10 +36,18 @@ export async function openPortableModel(
   runtime: OnnxRuntime,
   { threads = 1, quantized = false }: { readonly threads?: number; readonly quantized?: boolean } = {},
 ): Promise<PortableModel> {
-  const config: ModelConfig = await readNeeded(read, "config.json");
+  const config: {
+    readonly id2label?: Readonly<Record<string, string>>;
+    readonly pad_token_id?: number;
+    readonly max_position_embeddings?: number;
+    readonly temper?: { readonly maxLength?: number; readonly normalize?: string; readonly votes?: boolean };
+  } = await readNeeded(read, "config.json");
   if (config.temper?.votes)
     throw new UserError("This model votes by groups of words, which only temper serve and temper predict can do.");
-  const settings: TokenizerSettings = await readNeeded(read, "tokenizer_config.json");
+  const settings: {
+    readonly unk_token?: string | { readonly content: string };
+    readonly model_max_length?: number;
+  } = await readNeeded(read, "tokenizer_config.json");
   const tokenizer = new Tokenizer(await readNeeded(read, "tokenizer.json"), settings);
   const names = ["onnx/model.onnx", "onnx/model_quantized.onnx"].slice(quantized ? 1 : 0);
   const full = await read(names[0]!);

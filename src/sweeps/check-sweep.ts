@@ -16,50 +16,35 @@ import type { NewSweepPlan } from "./plan.js";
 import type { SweepPlan } from "./schema.js";
 import { parseStageModel } from "./stages.js";
 
-interface SweepDownload {
-  readonly name: string;
-  /** Bytes that are not in the cache yet; null if the hub did not say. */
-  readonly bytes: number | null;
-  readonly problem: string | null;
-}
-
-interface SweepInputFile {
-  readonly path: string;
-  readonly isThere: boolean;
-  readonly command: string;
-  readonly source: string;
-}
-
-export interface SweepInputs {
-  readonly downloads: readonly SweepDownload[];
-  readonly files: readonly SweepInputFile[];
-}
-
-export async function listSweepInputs({ plan, configs }: NewSweepPlan): Promise<SweepInputs> {
+export async function listSweepInputs({ plan, configs }: NewSweepPlan) {
   const runs = Object.values(configs);
-  const downloads: SweepDownload[] = [];
+  const downloads: Awaited<ReturnType<typeof findDownload>> = [];
   for (const model of new Set(runs.map((run) => run.model).filter((name) => parseStageModel(name) === null)))
-    await addDownload(downloads, `model ${model}`, () => listModelFiles(model));
+    downloads.push(...(await findDownload(`model ${model}`, () => listModelFiles(model))));
   for (const { task, data } of listTasks(plan, runs))
-    await addDownload(downloads, `dataset of ${task ?? data}`, async () => {
-      const source = await findTaskSource({ ...(task !== null && { task }), ...(data !== null && { data }) });
-      return source && (await source.listFiles());
-    });
+    downloads.push(
+      ...(await findDownload(`dataset of ${task ?? data}`, async () => {
+        const source = await findTaskSource({ ...(task !== null && { task }), ...(data !== null && { data }) });
+        return source && (await source.listFiles());
+      })),
+    );
   return { downloads, files: listInputFiles({ plan, configs }) };
 }
 
-async function addDownload(
-  downloads: SweepDownload[],
+export type SweepInputs = Awaited<ReturnType<typeof listSweepInputs>>;
+
+/** The bytes of a source that are not in the cache yet; null if the hub did not say. */
+async function findDownload(
   name: string,
   list: () => Promise<readonly { readonly size: number; readonly isCached: boolean }[] | null>,
-): Promise<void> {
+): Promise<{ readonly name: string; readonly bytes: number | null; readonly problem: string | null }[]> {
   try {
     const missing = (await list())?.filter(({ isCached }) => !isCached) ?? [];
     const bytes = missing.reduce((sum, { size }) => sum + size, 0);
-    if (bytes > 0) downloads.push({ name, bytes, problem: null });
+    return bytes > 0 ? [{ name, bytes, problem: null }] : [];
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
-    downloads.push({ name, bytes: null, problem: getErrorMessage(error) });
+    return [{ name, bytes: null, problem: getErrorMessage(error) }];
   }
 }
 
@@ -91,7 +76,7 @@ function listTasks(plan: SweepPlan, runs: readonly RunConfig[]): Pick<RunConfig,
   return [...tasks.values()];
 }
 
-function listInputFiles({ plan, configs }: NewSweepPlan): SweepInputFile[] {
+function listInputFiles({ plan, configs }: NewSweepPlan) {
   const { evaluation } = plan.settings;
   const { options, columns } = evaluation;
   const tables = [...Object.values(configs).map((config) => config.substitutions), options.substitutions];

@@ -17,7 +17,6 @@ import { linkToStageRuns, type StageRuns } from "./stages.js";
 
 type GridValues = Readonly<Record<string, unknown>>;
 
-/** A sweep with the configs of all its runs. */
 /** Counts the runs that a sweep names. Runs that cells share count once per cell. */
 export function countRuns({ settings: { stages, rows, columns, grid, seeds } }: SweepFile): number {
   const countPoints = (keys: Grid): number => Object.values(keys).reduce((product, { length }) => product * length, 1);

@@ -3,8 +3,6 @@ import { getErrorMessage, UserError } from "../base/errors.js";
 import { readBytes } from "../base/files.js";
 import type { DataTable } from "./data-table.js";
 
-type SchemaTree = ReturnType<typeof parquetSchema>;
-
 /** More rows do not fit in memory, and a damaged file can claim any number. */
 const maxRows = 50_000_000;
 
@@ -46,9 +44,9 @@ export async function readParquet(path: string): Promise<DataTable> {
  * Checks what the library takes for granted: every column of a row group is in the schema once. It
  * would otherwise leave a rejected promise behind, which ends the process. Returns the columns.
  */
-function checkMetadata(metadata: FileMetaData, tree: SchemaTree): string[] {
+function checkMetadata(metadata: FileMetaData, tree: ReturnType<typeof parquetSchema>): string[] {
   const leaves = new Set<string>();
-  const visit = ({ path, children }: SchemaTree): void => {
+  const visit = ({ path, children }: ReturnType<typeof parquetSchema>): void => {
     if (children.length === 0) leaves.add(path.join("\0"));
     children.forEach(visit);
   };

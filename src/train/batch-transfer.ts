@@ -2,7 +2,7 @@ import { canPackTexts, readStagedInput, toNamedArrays } from "../models/index.js
 import { type HostTensor, type Tensor, tensor } from "../tensor/index.js";
 import { bucketLength, padBatch } from "../text/batch.js";
 import type { Batch, HostBatch } from "./batch.js";
-import type { TrainingJob, TrainingMethod } from "./training-method.js";
+import type { TrainingJob } from "./training-method.js";
 
 /** GPU batches have few lengths, for few CUDA graphs. CPU batches have little padding. */
 const lengthMultiple = { cpu: 1, gpu: 16 };
@@ -32,14 +32,12 @@ export function toHostBatch(
   return { indices, items, padded, labels, epoch };
 }
 
-type BatchJob = Pick<TrainingJob, "model" | "deviceConfig"> & { readonly methods: readonly TrainingMethod[] };
-
 const extraPrefix = "extra.";
 
 /** Every array of a batch by name: the input, the labels, and those that the methods add. */
 export function collectHostArrays(
   host: HostBatch,
-  { model, deviceConfig, methods }: BatchJob,
+  { model, deviceConfig, methods }: Pick<TrainingJob, "model" | "deviceConfig" | "methods">,
 ): Map<string, HostTensor> {
   const { config } = model.architecture;
   const { labels } = host;
@@ -50,7 +48,7 @@ export function collectHostArrays(
   return arrays;
 }
 
-export function toBatch(job: BatchJob, host: HostBatch): Batch {
+export function toBatch(job: Pick<TrainingJob, "model" | "deviceConfig" | "methods">, host: HostBatch): Batch {
   const { device } = job.deviceConfig;
   const tensors = new Map(
     [...collectHostArrays(host, job)].map(([name, { values, shape }]) => [name, tensor(values, shape, { device })]),

@@ -3,7 +3,7 @@ import { UserError } from "../base/errors.js";
 import { createFileError, openForAppending } from "../base/files.js";
 import { free } from "../tensor/index.js";
 import type { StepScalars } from "./optimizer-step.js";
-import type { TrainingFiles } from "./training-method.js";
+import type { TrainingJob } from "./training-method.js";
 
 /** A step whose numbers are still on the device. */
 interface PendingStep {
@@ -24,7 +24,7 @@ export class TrainingLogger {
   loss = Number.NaN;
 
   constructor(
-    files: TrainingFiles | null,
+    files: TrainingJob["files"],
     from: { readonly eventBytes: number; readonly timingBytes: number },
     onEvent?: (event: TrainingEvent) => void,
   ) {

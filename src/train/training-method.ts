@@ -134,7 +134,12 @@ export interface TrainingJob extends Callbacks {
   /** True if a GPU captures complete optimizer steps as CUDA graphs (default: true). */
   readonly cudaGraphs?: boolean;
   /** The paths of checkpoints and logs. If null, nothing is written. */
-  readonly files: TrainingFiles | null;
+  readonly files: {
+    readonly events: string;
+    readonly timings: string;
+    readonly checkpoints: string;
+    readonly adapter: string;
+  } | null;
   /** True if to continue from the newest checkpoint. */
   readonly resume: boolean;
   /** Called only by methods that need word substitutions. */
@@ -237,14 +242,6 @@ export interface TextAttackRequest {
 
 /** Returns texts that fool the model, or null. Without examples, checks that it can run. */
 export type FindAdversarialTexts = (request: TextAttackRequest) => Promise<readonly (readonly string[] | null)[]>;
-
-/** Paths that a training writes; the owner of the run folder chooses them. */
-export interface TrainingFiles {
-  readonly events: string;
-  readonly timings: string;
-  readonly checkpoints: string;
-  readonly adapter: string;
-}
 
 /** Validation metrics by name: those of evaluation/metrics.ts and the methods' extra metrics. */
 export type Metrics = Readonly<Record<string, number>>;

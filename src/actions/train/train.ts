@@ -34,14 +34,12 @@ const trainOptionsSchema = z.strictObject({
   /** Continue the run in the folder. A finished run is only read. */
   resume: z.boolean().default(false),
 });
-type TrainOptions = z.input<typeof trainOptionsSchema>;
-
 /**
  * The settings of a run, and where it is stored.
  *
  *     const request: TrainRequest = { model: "roberta-base", task: "sst2", out: "runs/sst2" };
  */
-export type TrainRequest = RunConfigInput & TrainOptions;
+export type TrainRequest = RunConfigInput & z.input<typeof trainOptionsSchema>;
 
 /**
  * Fine-tunes a model, evaluates it on the test split and stores everything in a run folder.
@@ -61,7 +59,7 @@ export async function train(request: TrainRequest, callbacks: Callbacks = {}): P
  */
 export async function trainResolved(
   run: ResolvedRun,
-  options: TrainOptions,
+  options: z.input<typeof trainOptionsSchema>,
   callbacks: Callbacks = {},
   ranks: Ranks = singleRank,
 ): Promise<Run> {

@@ -38,8 +38,6 @@ const optionsSchema = z.strictObject({
     .describe("false: nothing is frozen while the learning rate rises, as in the released code"),
 });
 
-type RoseOptions = z.output<typeof optionsSchema>;
-
 const divergenceKey = "rose.divergence";
 
 function getMaskableParameters(training: TrainingContext): NamedTensors {
@@ -79,7 +77,11 @@ function computeTaskNorms(step: OptimizerStep, parameters: readonly MaskedParame
 }
 
 /** Algorithm 1, lines 5 to 7. */
-function computeStepMask(step: OptimizerStep, parameters: readonly MaskedParameter[], options: RoseOptions): Tensor {
+function computeStepMask(
+  step: OptimizerStep,
+  parameters: readonly MaskedParameter[],
+  options: z.output<typeof optionsSchema>,
+): Tensor {
   const { variant, gamma, updateRatio, firstUpdateRatio, secondUpdateRatio, thresholdRule } = options;
   const computeFirst = (): Tensor => {
     const risks = computeNorms([...(step.auxiliaryGradients.get(divergenceKey)?.values() ?? [])]);
@@ -121,7 +123,7 @@ function logUpdateRatios(step: OptimizerStep, mask: Tensor, parameters: readonly
 }
 
 /** Algorithm 1 on any base. Second-order risks use the task loss alone (section 3.5). */
-function createRose(options: RoseOptions): TrainingMethod {
+function createRose(options: z.output<typeof optionsSchema>): TrainingMethod {
   const usesFirstOrder = options.variant !== "second";
   const usesSecondOrder = options.variant !== "first";
   let numUnmaskedSteps = 0;

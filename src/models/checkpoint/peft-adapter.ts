@@ -6,19 +6,21 @@ import { getFamily, isHeadParameter } from "../families/index.js";
 import type { Model } from "../model.js";
 import { toSafetensorsTensor, writeSafetensors } from "./safetensors-writer.js";
 
-export interface LowRankAdapter {
-  readonly rank: number;
-  readonly alpha: number;
-  readonly names: readonly string[];
-  readonly factors: Weights;
-  readonly frozen: ReadonlySet<string>;
-}
-
 /** PEFT wraps the model twice. */
 const peftPrefix = "base_model.model.";
 
 /** Writes a PEFT adapter of a sequence classifier, or of the encoder if the head is mlp. */
-export async function savePeftAdapter(folder: string, model: Model, adapter: LowRankAdapter): Promise<void> {
+export async function savePeftAdapter(
+  folder: string,
+  model: Model,
+  adapter: {
+    readonly rank: number;
+    readonly alpha: number;
+    readonly names: readonly string[];
+    readonly factors: Weights;
+    readonly frozen: ReadonlySet<string>;
+  },
+): Promise<void> {
   const { rank, alpha, names, factors, frozen } = adapter;
   const isClassifier = model.architecture.head === "hf";
   const { prefix } = getFamily(model.architecture.config);

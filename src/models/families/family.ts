@@ -43,14 +43,6 @@ export interface EmbeddingInput {
   readonly attentionBias: Tensor | null;
 }
 
-export interface LayerInput<State> {
-  readonly layer: number;
-  readonly hidden: Tensor; // [batch, length, hidden]
-  readonly state: State;
-  /** True if only the first position of the output is needed. */
-  readonly firstOnly: boolean;
-}
-
 /**
  * The text embedding of token states: the last hidden state of the classification token
  * (RIFT's paper), a pooler on top of it (RIFT's code), or the mean over all tokens.
@@ -115,7 +107,18 @@ export interface EncoderFamily<Config extends EncoderConfig = EncoderConfig, Sta
   readonly uniformLength?: (config: Config) => number;
   /** True if `encodeLayer` also accepts packed texts: all tokens in one row, a Packing as state. */
   readonly packable?: boolean;
-  encodeLayer(config: NoInfer<Config>, weights: Weights, input: LayerInput<State>, mode: ForwardMode): Tensor;
+  encodeLayer(
+    config: NoInfer<Config>,
+    weights: Weights,
+    input: {
+      readonly layer: number;
+      readonly hidden: Tensor; // [batch, length, hidden]
+      readonly state: State;
+      /** True if only the first position of the output is needed. */
+      readonly firstOnly: boolean;
+    },
+    mode: ForwardMode,
+  ): Tensor;
   readonly finish?: (config: Config, weights: Weights, hidden: Tensor) => Tensor;
   readonly pooler: Pooler | null;
   readonly classification: ClassificationHead<NoInfer<Config>>;
