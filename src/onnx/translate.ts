@@ -63,8 +63,6 @@ const comparison =
     return call.graph.add(operator, [call.operand(0, type), call.operand(1, type)]);
   };
 
-const unchanged: Translation = (call) => call.name(0);
-
 function swapAxes(rank: number, first: number, second: number): number[] {
   return Array.from({ length: rank }, (_, i) => (i === first ? second : i === second ? first : i));
 }
@@ -122,14 +120,6 @@ const reshape: Translation = (call) => {
   return call.graph.add("Reshape", [call.name(0), call.graph.sizes(isKept ? [0, 0, ...sizes.slice(2)] : sizes)]);
 };
 
-/** beta · bias + alpha · first · second. */
-const baddbmm: Translation = (call) => {
-  const scale = (name: string, factor: number): string =>
-    factor === 1 ? name : call.graph.add("Mul", [name, call.graph.scalar("float32", factor)]);
-  const product = call.graph.add("MatMul", [scale(call.name(1), call.arg(4)), call.name(2)]);
-  return call.graph.add("Add", [scale(call.name(0), call.arg(3)), product]);
-};
-
 const convolution: Translation = (call) => {
   const [strides, padding, dilations] = [2, 3, 4].map((i) => call.arg<number[]>(i + 1)) as [
     number[],
@@ -182,26 +172,19 @@ const arange: Translation = (call) => {
   return call.graph.cast(range, "int64", call.type);
 };
 
-/** Reduces dimensions. ReduceSum takes them as an input, ReduceMean as an attribute. */
 const sum: Translation = (call) => {
   const axes = call.graph.constant("int64", call.arg<number[]>(1));
   return call.graph.add("ReduceSum", [call.operand(0, call.type), axes], { keepdims: Number(call.arg(2)) });
 };
-
-const mean: Translation = (call) =>
-  call.graph.add("ReduceMean", [call.name(0)], { axes: call.arg<number[]>(1), keepdims: Number(call.arg(2)) });
 
 const translations: Readonly<Record<string, Translation>> = {
   linear,
   gelu,
   layer_norm: layerNorm,
   scaled_dot_product_attention: attention,
-  baddbmm,
   conv1d: convolution,
   matmul: binary("MatMul"),
-  bmm: binary("MatMul"),
   embedding: (call) => call.graph.add("Gather", [call.name(0), call.name(1)], { axis: 0 }),
-  index_select: (call) => call.graph.add("Gather", [call.name(0), call.name(2)], { axis: call.dimension(1) }),
   gather: (call) => call.graph.add("GatherElements", [call.name(0), call.name(2)], { axis: call.dimension(1) }),
   "add.Tensor": binary("Add"),
   "add.Scalar": binary("Add"),
@@ -211,25 +194,13 @@ const translations: Readonly<Record<string, Translation>> = {
   "mul.Scalar": binary("Mul"),
   "div.Tensor": binary("Div"),
   "div.Scalar": binary("Div"),
-  "pow.Tensor_Scalar": binary("Pow"),
-  minimum: binary("Min"),
-  maximum: binary("Max"),
-  "eq.Tensor": comparison("Equal"),
   "eq.Scalar": comparison("Equal"),
-  "lt.Tensor": comparison("Less"),
   "lt.Scalar": comparison("Less"),
-  "le.Tensor": comparison("LessOrEqual"),
   "le.Scalar": comparison("LessOrEqual"),
-  "gt.Tensor": comparison("Greater"),
   "gt.Scalar": comparison("Greater"),
-  "ge.Tensor": comparison("GreaterOrEqual"),
-  "ge.Scalar": comparison("GreaterOrEqual"),
   abs: unary("Abs"),
   neg: unary("Neg"),
-  exp: unary("Exp"),
   log: unary("Log"),
-  sqrt: unary("Sqrt"),
-  reciprocal: unary("Reciprocal"),
   sign: unary("Sign"),
   tanh: unary("Tanh"),
   sigmoid: unary("Sigmoid"),
@@ -237,18 +208,14 @@ const translations: Readonly<Record<string, Translation>> = {
   cos: unary("Cos"),
   sin: unary("Sin"),
   ceil: unary("Ceil"),
-  logical_not: unary("Not"),
   exp2: (call) => call.graph.add("Pow", [call.graph.scalar("float32", 2), call.name(0)]),
-  square: (call) => call.graph.add("Mul", [call.name(0), call.name(0)]),
   clamp,
   full_like: fullLike,
   arange,
   "where.self": (call) =>
     call.graph.add("Where", [call.name(0), call.operand(1, call.type), call.operand(2, call.type)]),
   "to.dtype": (call) => call.operand(0, call.type),
-  detach: unchanged,
-  clone: unchanged,
-  contiguous: unchanged,
+  contiguous: (call) => call.name(0),
   reshape,
   "rsub.Scalar": (call) => call.graph.add("Sub", [call.operand(1, call.type), call.operand(0, call.type)]),
   expand: (call) => {
@@ -262,12 +229,8 @@ const translations: Readonly<Record<string, Translation>> = {
   "select.int": (call) =>
     call.graph.add("Gather", [call.name(0), call.graph.scalar("int64", call.arg(2))], { axis: call.dimension(1) }),
   narrow,
-  "transpose.int": (call) => {
-    return call.graph.transpose(
-      call.name(0),
-      swapAxes(call.tensor(0).shape.length, call.dimension(1), call.dimension(2)),
-    );
-  },
+  "transpose.int": (call) =>
+    call.graph.transpose(call.name(0), swapAxes(call.tensor(0).shape.length, call.dimension(1), call.dimension(2))),
   cat: (call) => {
     const tensors = call.arg<Tensor[]>(0);
     const dim = call.arg<number>(1);
@@ -275,10 +238,7 @@ const translations: Readonly<Record<string, Translation>> = {
     return call.graph.add("Concat", tensors.map(call.getName), { axis });
   },
   chunk: split,
-  split_with_sizes: split,
-  "softmax.int": (call) => call.graph.add("Softmax", [call.name(0)], { axis: call.dimension(1) }),
   "sum.dim_IntList": sum,
-  "mean.dim": mean,
 };
 
 export function translateTrace(trace: Trace, weights: Weights, graph: GraphBuilder): string {

@@ -2,9 +2,9 @@ import { dirname, join } from "node:path";
 import { UserError } from "../base/errors.js";
 import { createFolder, createFolderAtomic, writeFileAtomic } from "../base/files.js";
 import { formatBytes } from "../base/format.js";
-import { describeIncompatibility } from "../models/checkpoint/save.js";
+import { createMetadata, describeIncompatibility } from "../models/checkpoint/save.js";
 import { createTokenizerFiles, getTokenizerSource } from "../models/checkpoint/save-tokenizer.js";
-import { forward, getFamily, hashModelFolder, type Model, type TemperMetadata, toConfigJson } from "../models/index.js";
+import { forward, getFamily, hashModelFolder, type Model, toConfigJson } from "../models/index.js";
 import { type InputLimits, paddingBias } from "../models/model-input.js";
 import { evalMode, type Weights } from "../nn/index.js";
 import { operator, scope, type Tensor, tensor } from "../tensor/index.js";
@@ -88,23 +88,13 @@ export async function exportToOnnx(
   const quantized = options.quantize ? encodeOnnx(quantizeGraph(graph), options.version) : null;
   const { config } = model.architecture;
   const architectures = [`${getFamily(config).className}ForSequenceClassification`];
-  const { tokenization, normalize, maxLength, task, labels } = model;
-  const { head, pooling } = model.architecture;
-  const temper: TemperMetadata = {
-    format: 2,
-    tokenization,
-    head,
-    pooling,
-    maxLength,
-    task,
-    labels: [...labels],
-    ...(normalize && { normalize }),
+  const temper = createMetadata(model, {
     ...(options.votes && { votes: true as const }),
     // An ONNX file has every head.
     note: describeIncompatibility({ ...model, architecture: { ...model.architecture, head: "hf" } }) ?? undefined,
     exportedFrom: { model: await hashModelFolder(model.folder), tokenizer: model.tokenizer.hash },
-  };
-  const json = toConfigJson(config, labels, architectures, { temper });
+  });
+  const json = toConfigJson(config, model.labels, architectures, { temper });
   return {
     model: encoded,
     quantized,

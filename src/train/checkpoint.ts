@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { mkdir, readdir, rename, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { UserError } from "../base/errors.js";
-import { createFileError, getErrorCode, syncFolder } from "../base/files.js";
+import { createFileError, createFolder, getErrorCode, syncFolder } from "../base/files.js";
 import { openSafetensors } from "../models/checkpoint/safetensors.js";
 import { toSafetensorsTensor, writeSafetensors } from "../models/checkpoint/safetensors-writer.js";
 import { free, fromBytes, keep, noGrad, type Tensor } from "../tensor/index.js";
@@ -78,6 +78,7 @@ export class CheckpointStore {
    * read stops the run, and without `resume` there must be none.
    */
   async findNewest(resume: boolean, warn: (message: string) => void): Promise<CheckpointState | null> {
+    createFolder(this.#folder);
     // Remove what a killed process left unfinished.
     for (const name of await readdir(this.#folder))
       if (name.startsWith(temporaryPrefix)) await rm(join(this.#folder, name), { recursive: true, force: true });

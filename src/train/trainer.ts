@@ -1,6 +1,5 @@
 import { Interrupted, UserError } from "../base/errors.js";
 import { warn } from "../base/events.js";
-import { createFolder } from "../base/files.js";
 import { areFinite, mapWeights } from "../nn/index.js";
 import { free, keep, noGrad } from "../tensor/index.js";
 import { toHostBatch } from "./batch-transfer.js";
@@ -67,7 +66,7 @@ class Trainer {
     const { settings, files, validation } = job;
     if (validation)
       checkBestModelMetric(settings.metricForBestModel, job.methods, listValidationMetrics(job, validation));
-    const checkpoints = settings.saveStrategy === "no" ? null : files && createCheckpointStore(files.checkpoints);
+    const checkpoints = settings.saveStrategy === "no" ? null : files && new CheckpointStore(files.checkpoints);
     // The other processes continue where process 0 does.
     const [state] = ranks.exchange(
       (await checkpoints?.findNewest(job.resume, (message) => warn(job, message))) ?? initialState,
@@ -110,7 +109,6 @@ class Trainer {
     const { signal, stopAfter, onEvent } = this.#job;
     const { totalSteps, parameters } = this.#training;
     const lastStep = Math.min(totalSteps, stopAfter ?? Number.POSITIVE_INFINITY);
-    const started = performance.now();
     onEvent?.({ type: "start", step: this.#state.step, totalSteps, parameters: countParameters(parameters) });
     // A run that was stopped during an evaluation repeats it.
     await this.#evaluateIfDue();
@@ -126,15 +124,12 @@ class Trainer {
     await this.#saveCheckpoint();
     const bestStep = await this.#loadBest();
     await this.#saveAdapters();
-    const { step, epoch, best } = this.#state;
-    const seconds = (performance.now() - started) / 1000;
+    const { step, best } = this.#state;
     return {
       steps: step,
-      epochs: epoch,
       bestStep,
       validation: best?.metrics ?? null,
       validationDegeneracy: best?.degeneracy ?? null,
-      seconds,
     };
   }
 
@@ -315,11 +310,6 @@ function checkPosition({ step, epoch, stepInEpoch }: CheckpointState, training: 
     `The checkpoint is at step ${step} (epoch ${epoch}, step ${stepInEpoch} in it), but this run has ${totalSteps} ` +
       `steps, ${stepsPerEpoch} per epoch. It belongs to another run. Start over with a different --out.`,
   );
-}
-
-function createCheckpointStore(path: string): CheckpointStore {
-  createFolder(path);
-  return new CheckpointStore(path);
 }
 
 function collectWeights({ job, parameters }: TrainingContext): NamedTensors {

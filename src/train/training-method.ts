@@ -248,10 +248,8 @@ export type Metrics = Readonly<Record<string, number>>;
 
 export interface TrainResult {
   readonly steps: number;
-  readonly epochs: number;
   /** The step whose weights the model now has. */
   readonly bestStep: number;
   readonly validation: Metrics | null;
   readonly validationDegeneracy: string | null;
-  readonly seconds: number;
 }

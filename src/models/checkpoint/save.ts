@@ -18,7 +18,7 @@ const [weightsFile, headFile] = ["model.safetensors", "head.safetensors"] as con
  */
 export async function saveModel(folder: string, model: Model, weights: Weights = model.weights): Promise<void> {
   await mkdir(folder, { recursive: true });
-  const { config, head, pooling } = model.architecture;
+  const { config, head } = model.architecture;
   const hasSeparateHead = head === "mlp";
   const { prefix, className } = getFamily(config);
   const getStoredName = (name: string): string =>
@@ -30,23 +30,22 @@ export async function saveModel(folder: string, model: Model, weights: Weights =
   await writeSafetensors(join(folder, weightsFile), listTensors(false));
   if (hasSeparateHead) await writeSafetensors(join(folder, headFile), listTensors(true));
   await saveTokenizer(folder, getTokenizerSource(model));
-  const { tokenization, normalize, maxLength, task, labels } = model;
-  const note = describeIncompatibility(model) ?? undefined;
-  const temper: TemperMetadata = {
-    format: 2,
-    tokenization,
-    ...(normalize && { normalize }),
-    head,
-    pooling,
-    maxLength,
-    task,
-    labels: [...labels],
-    note,
+  const temper = createMetadata(model, {
+    note: describeIncompatibility(model) ?? undefined,
     sha256: await hashWeights(folder, hasSeparateHead ? [weightsFile, headFile] : [weightsFile]),
-  };
+  });
   const classNames = { hf: "ForSequenceClassification", mlp: "Model" };
-  const json = toConfigJson(config, labels, [`${className}${classNames[head]}`], { temper });
+  const json = toConfigJson(config, model.labels, [`${className}${classNames[head]}`], { temper });
   await writeFileAtomic(join(folder, "config.json"), formatConfigJson(json, config.floatKeys));
+}
+
+/** The block of config.json that says how Temper reads texts and computes the model. */
+export function createMetadata(
+  { architecture: { head, pooling }, tokenization, normalize, maxLength, task, labels }: Model,
+  rest: Partial<TemperMetadata>,
+): TemperMetadata {
+  const settings = { tokenization, ...(normalize && { normalize }), head, pooling, maxLength };
+  return { format: 2, ...settings, task, labels: [...labels], ...rest };
 }
 
 async function hashWeights(folder: string, names: readonly string[]): Promise<Record<string, string>> {
