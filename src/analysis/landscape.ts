@@ -186,12 +186,10 @@ export const landscape = defineAnalysis({
 });
 
 export type SurfacePoint = Pick<ExampleLosses, "loss" | "losses">;
-type PointCache = Pick<ResultCache<SurfacePoint>, "get" | "add">;
-
 export async function measureSurface(
   axis: readonly number[],
   measure: (alpha: number, beta: number) => SurfacePoint,
-  cache: PointCache,
+  cache: Pick<ResultCache<SurfacePoint>, "get" | "add">,
   name: string,
   onPoint?: () => void | Promise<void>,
 ): Promise<readonly (readonly SurfacePoint[])[]> {
@@ -225,7 +223,7 @@ export async function measureLandscape(options: {
   readonly measure: (weights: Weights) => SurfacePoint;
   readonly seed: number;
   readonly axis: readonly number[];
-  readonly cache: PointCache;
+  readonly cache: Pick<ResultCache<SurfacePoint>, "get" | "add">;
   readonly onPoint?: () => Promise<void>;
 }): Promise<LandscapeData["models"][number]> {
   const { label, cacheKey, weights, seed, axis, cache, onPoint } = options;

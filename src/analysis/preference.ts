@@ -4,7 +4,7 @@ import { formatNumber, formatWithInterval } from "../base/format.js";
 import { groupBy } from "../base/group-by.js";
 import { computeSeedHalfWidth, mean } from "../evaluation/statistics.js";
 import { RunFolder } from "../runs/run-folder.js";
-import { type MsgsProbe, msgsProbes } from "../tasks/msgs.js";
+import { msgsProbes } from "../tasks/msgs.js";
 import { assignColors } from "./colors.js";
 import { defineAnalysis, runsOption } from "./define-analysis.js";
 import { estimateTextWidth, type Figure } from "./figure.js";
@@ -55,7 +55,7 @@ export const preference = defineAnalysis({
   },
 });
 
-const formatProbeName = (probe: MsgsProbe): string =>
+const formatProbeName = (probe: (typeof msgsProbes)[number]): string =>
   probe
     .replace("_lexical_content_the", " against a word (the)")
     .replace("_length", " against length")

@@ -14,8 +14,6 @@ export const shardOptions = { processes: processOptions.processes.describe("proc
 
 const maxRounds = 10;
 
-type RequestOf<Kind extends WorkRequest["kind"]> = Omit<Extract<WorkRequest, { kind: Kind }>, "kind">;
-
 /**
  * Lets several workers on this host take the next part of a request that nobody works on. Undefined if
  * this process works alone.
@@ -24,7 +22,7 @@ export function createPartRunner<Kind extends "attack-shards" | "exact-parts">(
   kind: Kind,
   processes = 1,
   stop?: AbortSignal,
-): RunParts<RequestOf<Kind>> | undefined {
+): RunParts<Omit<Extract<WorkRequest, { kind: Kind }>, "kind">> | undefined {
   if (processes === 1) return undefined;
   // Each worker has its share of the cores.
   const threads = Math.max(1, Math.floor(availableParallelism() / processes));

@@ -3,20 +3,17 @@ import { validate } from "../base/validate.js";
 import type { TrainedCertificate } from "../proofs/certificates/index.js";
 import type { TrainingMethod } from "../train/index.js";
 
-/** Multiples of the time of a standard step, by device. */
-export interface MethodCost {
-  readonly gpu: string;
-  readonly cpu: string;
-  /** Work that is no part of a step. */
-  readonly extra?: string;
-}
-
 export interface MethodDefinition<Schema extends z.ZodType = z.ZodType> {
   readonly name: string;
   readonly summary: string;
   readonly paper: string;
   /** Time of a training step as a multiple of a standard step: docs/guide/methods.md has the settings. */
-  readonly cost?: MethodCost;
+  readonly cost?: {
+    readonly gpu: string;
+    readonly cpu: string;
+    /** Work that is no part of a step. */
+    readonly extra?: string;
+  };
   readonly options: Schema;
   /** The settings without which the method cannot run. They are filled in if nobody names them. */
   readonly requires?: Readonly<{ tokenization: "word"; substitutions: string }>;

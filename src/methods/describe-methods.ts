@@ -1,12 +1,12 @@
 import { describeOptions, type OptionDescription } from "../base/describe-options.js";
-import type { MethodCost, MethodDefinition } from "./define-method.js";
+import type { MethodDefinition } from "./define-method.js";
 import { loadMethods, methods, resolveMethods } from "./index.js";
 
 export interface MethodDescription {
   readonly name: string;
   readonly summary: string;
   readonly paper: string;
-  readonly cost: MethodCost | null;
+  readonly cost: NonNullable<MethodDefinition["cost"]> | null;
   readonly options: readonly OptionDescription[];
 }
 

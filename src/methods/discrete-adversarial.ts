@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { orNull } from "../base/validate.js";
-import type { TextAttackRequest, TrainingContext } from "../train/index.js";
+import type { FindAdversarialTexts, TrainingContext } from "../train/index.js";
 import { defineMethod } from "./define-method.js";
 import { createTextRounds, roundOptions } from "./text-rounds.js";
 
@@ -21,7 +21,7 @@ const name = "discrete-adversarial";
 function runAttack(
   { job }: TrainingContext,
   { attack, maskedLm, maxQueries, precision }: z.output<typeof optionsSchema>,
-  request: Pick<TextAttackRequest, "examples" | "seed" | "onResult">,
+  request: Pick<Parameters<FindAdversarialTexts>[0], "examples" | "seed" | "onResult">,
 ) {
   if (!job.attackTexts) throw new Error("The training has no attackTexts.");
   return job.attackTexts({ attack, maskedLm, maxQueries, precision, ...request });

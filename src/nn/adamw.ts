@@ -13,7 +13,7 @@ import {
   zeros,
   zerosLike,
 } from "../tensor/index.js";
-import { type EpsilonMode, type FusedAdam, fusedAdamW, hasFusedAdamW } from "./fused-adamw.js";
+import { type FusedAdam, fusedAdamW, hasFusedAdamW } from "./fused-adamw.js";
 
 const fusedAdamWOp = operator<FusedAdam<Tensor>>("_fused_adamw_", "tensor_lr");
 
@@ -21,8 +21,11 @@ export interface AdamWSettings {
   readonly beta1: number;
   readonly beta2: number;
   readonly epsilon: number;
-  /** True if epsilon is added to the root of the second moment after its bias correction. */
-  readonly epsilonMode: EpsilonMode;
+  /**
+   * "corrected": m / (sqrt(v / c2) + epsilon) as in PyTorch, with c2 = 1 - beta2^step. "uncorrected":
+   * m sqrt(c2) / (sqrt(v) + epsilon) as in the older AdamW of transformers.
+   */
+  readonly epsilonMode: "corrected" | "uncorrected";
 }
 
 export const defaultAdamW: AdamWSettings = { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, epsilonMode: "corrected" };

@@ -35,12 +35,6 @@ const adamwOp =
     ) => void
   >("temper::adamw_");
 
-/**
- * "corrected": m / (sqrt(v / c2) + epsilon) as in PyTorch, with c2 = 1 - beta2^step. "uncorrected":
- * m sqrt(c2) / (sqrt(v) + epsilon) as in the older AdamW of transformers.
- */
-export type EpsilonMode = "corrected" | "uncorrected";
-
 export function hasFusedAdamW(device: Device): boolean {
   return loadKernels("adamw", 0, "float32", device);
 }
@@ -62,7 +56,7 @@ export function fusedAdamW(
     readonly beta2: number;
     readonly weightDecay: number;
     readonly epsilon: number;
-    readonly epsilonMode: EpsilonMode;
+    readonly epsilonMode: "corrected" | "uncorrected";
   },
 ): void {
   const { step, learningRate, clipFactor, beta1, beta2, weightDecay, epsilon, epsilonMode } = constants;

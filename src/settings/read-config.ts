@@ -28,22 +28,20 @@ function setConfigValue(tree: ConfigObject, path: string, value: unknown): void 
   at[last] = value;
 }
 
-export interface ConfigSources {
-  readonly file?: string | undefined;
-  readonly trust?: Trust;
-  readonly base?: ModulePolicy & { readonly value: unknown; locate(path: KeyPath): string };
-  /** Values by key (`train.batchSize`), each from the flag of the same name. */
-  readonly flags?: Readonly<Record<string, unknown>>;
-  readonly set?: readonly string[];
-}
-
 export async function readRun({
   file,
   trust = "data",
   base,
   flags = {},
   set = [],
-}: ConfigSources): Promise<ResolvedRun> {
+}: {
+  readonly file?: string | undefined;
+  readonly trust?: Trust;
+  readonly base?: ModulePolicy & { readonly value: unknown; locate(path: KeyPath): string };
+  /** Values by key (`train.batchSize`), each from the flag of the same name. */
+  readonly flags?: Readonly<Record<string, unknown>>;
+  readonly set?: readonly string[];
+}): Promise<ResolvedRun> {
   const located = file === undefined ? (base ?? { value: {}, locate: () => "config" }) : await readYaml(file);
   const tree = toConfigObject(located.value, file);
   const origins = new Map<string, string>();

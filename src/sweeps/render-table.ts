@@ -166,9 +166,7 @@ function listTests(table: ResultsTable): string {
   return used.length > 0 ? used.map((test) => testDescriptions[test]).join(", ") : "no cell can be tested";
 }
 
-export type ComparedTable = ResultsTable & { readonly source?: string };
-
-export function addPublishedNumbers(table: ResultsTable, published: PublishedTable | null = null): ComparedTable {
+export function addPublishedNumbers(table: ResultsTable, published: PublishedTable | null = null): ResultsTable {
   if (!published) return table;
   const rows = table.rows.map((row) => ({
     ...row,

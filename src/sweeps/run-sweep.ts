@@ -26,11 +26,12 @@ import {
   writeSweepPlan,
 } from "./plan.js";
 import { readSweep } from "./read-sweep.js";
-import { addPublishedNumbers, type ComparedTable, readPublishedTable, toMarkdown } from "./render-table.js";
+import { addPublishedNumbers, readPublishedTable, toMarkdown } from "./render-table.js";
 import { runLocally, type WorkItemFailure } from "./run-local.js";
 import type { SweepPlan } from "./schema.js";
 import { runOnSlurm } from "./slurm.js";
 import type { PlannedSweep, SweepCallbacks } from "./sweep-events.js";
+import type { ResultsTable } from "./table.js";
 import { isWorkItemDone, listLostModels } from "./work-item.js";
 
 export const sweepRequestSchema = z.strictObject({
@@ -62,7 +63,7 @@ export interface SweepResult {
   readonly status: "done" | "failed" | "interrupted" | "submitted";
   readonly failures: readonly WorkItemFailure[];
   /** The table with the published numbers; null unless the sweep is done or failed. */
-  readonly table: ComparedTable | null;
+  readonly table: ResultsTable | null;
   readonly report: string | null;
 }
 

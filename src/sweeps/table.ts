@@ -62,6 +62,8 @@ export interface ResultsTable {
   }[];
   readonly rows: readonly TableRow[];
   readonly notes: readonly string[];
+  /** The paper of the published numbers, if they were added. */
+  readonly source?: string;
 }
 
 export function getMetric(key: string): string {

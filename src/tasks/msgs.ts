@@ -9,15 +9,13 @@ export const msgsProbes = [
   "syntactic_category_lexical_content_the",
 ] as const;
 
-export type MsgsProbe = (typeof msgsProbes)[number];
-
 const columns = { texts: ["sentence"], label: "linguistic_feature_label", values: ["0", "1"] };
 
 /**
  * A probe as a task, labeled by the linguistic feature. Both features agree in train and validation
  * and disagree in test, which shows the one that a model learned.
  */
-export function createMsgsTask(probe: MsgsProbe): BuiltInTask {
+export function createMsgsTask(probe: (typeof msgsProbes)[number]): BuiltInTask {
   return {
     name: `msgs:${probe}`,
     labels: probe.startsWith("control_raising") ? ["raising", "control"] : ["noun", "adjective"],

@@ -1,7 +1,7 @@
 import { noGrad, scope, stack as stackTensors, type Tensor } from "../tensor/index.js";
 import type { Batch } from "./batch.js";
 import { averageGradients, sumLosses } from "./standard-fine-tuning.js";
-import { type BatchContextOptions, StepBatch } from "./step-batch.js";
+import { StepBatch } from "./step-batch.js";
 import type { ActiveTraining } from "./training-context.js";
 import type { Gradients, NamedTensors, OptimizerStep } from "./training-method.js";
 
@@ -16,12 +16,12 @@ function computeBatchGradients(
   training: ActiveTraining,
   batch: Batch,
   batchIndex: number,
-  options: Pick<BatchContextOptions, "keepsGradientDtype">,
+  keepsGradientDtype: boolean,
 ): { gradients: Gradients; logged: NamedTensors } {
   return scope(() => {
     const logged = new Map<string, Tensor>();
     const context = new StepBatch(training, batch, batchIndex, {
-      ...options,
+      keepsGradientDtype,
       log: (name, value) => void logged.set(name, value.detach()),
     });
     const gradients = training.stack.gradients(context);
@@ -42,7 +42,7 @@ export function runOptimizerStep(training: ActiveTraining, stepIndex: number, ba
   const gradients = averageGradients(
     batches.map(() => 1 / batches.length),
     (i) => {
-      const computed = computeBatchGradients(training, batches[i]!, firstBatchIndex + i, { keepsGradientDtype });
+      const computed = computeBatchGradients(training, batches[i]!, firstBatchIndex + i, keepsGradientDtype);
       for (const [name, value] of computed.logged) log(name, value);
       return computed.gradients;
     },

@@ -16,14 +16,6 @@ export interface BatchTraining extends TrainingContext {
   readonly lowPrecisionWeights: LowPrecisionWeights | null;
 }
 
-export interface BatchContextOptions {
-  readonly stack?: MethodStack;
-  readonly input?: EncoderInput;
-  readonly extraLeaves?: NamedTensors;
-  readonly log?: (name: string, value: Tensor) => void;
-  readonly keepsGradientDtype?: boolean;
-}
-
 /** Computes one batch of a training. The random streams depend on the batch and on names. */
 export class StepBatch implements BatchContext {
   readonly training: BatchTraining;
@@ -40,7 +32,18 @@ export class StepBatch implements BatchContext {
   readonly #weights = new Map<string, Weights>();
   readonly #castWeights = new Map<Weights, Weights>();
 
-  constructor(training: BatchTraining, batch: Batch, batchIndex: number, options: BatchContextOptions = {}) {
+  constructor(
+    training: BatchTraining,
+    batch: Batch,
+    batchIndex: number,
+    options: {
+      readonly stack?: MethodStack;
+      readonly input?: EncoderInput;
+      readonly extraLeaves?: NamedTensors;
+      readonly log?: (name: string, value: Tensor) => void;
+      readonly keepsGradientDtype?: boolean;
+    } = {},
+  ) {
     this.training = training;
     this.batch = batch;
     this.batchIndex = batchIndex;

@@ -13,7 +13,7 @@ import { computeRows, type Ranks, singleRank } from "./ranks.js";
 import { createParameterGroups } from "./standard-fine-tuning.js";
 import { type BatchTraining, StepBatch } from "./step-batch.js";
 import { countLabels, createTaskLoss, resolveClassWeights, toWeightsTensor } from "./task-loss.js";
-import type { MethodState, NamedTensors, TrainingContext, TrainingJob, TrainingMethod } from "./training-method.js";
+import type { NamedTensors, TrainingContext, TrainingJob, TrainingMethod } from "./training-method.js";
 
 /** One training in progress, with what methods do not see. */
 export interface ActiveTraining extends BatchTraining {
@@ -121,7 +121,7 @@ async function prepareMethods(
   return frozenNames.map((name) => (training.job.model.weights.get(name) as Tensor).requiresGrad_(false));
 }
 
-function freeState({ parameters, buffers }: MethodState): void {
+function freeState({ parameters, buffers }: ReturnType<NonNullable<TrainingMethod["state"]>>): void {
   free([...(parameters?.values() ?? []), ...(buffers?.values() ?? [])]);
 }
 

@@ -56,15 +56,6 @@ export interface OptimizerStep {
 
 export type ParameterUpdates = Map<string, ParameterUpdate>;
 
-/** Tensors that a method owns. They are saved and restored with the model. */
-export interface MethodState {
-  /** Trained with the model. A name like those of the encoder is an adapter of the model. */
-  readonly parameters?: NamedTensors;
-  readonly buffers?: NamedTensors;
-  /** The names of weights of the model that are not trained. */
-  readonly frozen?: ReadonlySet<string>;
-}
-
 /** Facts about a method besides its mathematics, for the trainer. */
 export interface MethodTraits {
   /**
@@ -95,7 +86,14 @@ export interface TrainingMethod {
   checkCompatibility?(innerMethods: readonly TrainingMethod[], job: TrainingJob): string | null;
   /** Runs once before training, while the model still has its pre-trained weights. */
   prepare?(training: TrainingContext): Promise<void>;
-  state?(): MethodState;
+  /** The tensors that it owns. They are saved and restored with the model. */
+  state?(): {
+    /** Trained with the model. A name like those of the encoder is an adapter of the model. */
+    readonly parameters?: NamedTensors;
+    readonly buffers?: NamedTensors;
+    /** The names of weights of the model that are not trained. */
+    readonly frozen?: ReadonlySet<string>;
+  };
   /** Replaces the examples of the training or the validation split before tokenization. */
   transformExamples?(examples: readonly Example[], task: Task, rng: Rng): readonly Example[];
   /** Runs before a step and may take long. What it changes must be in `buffers`. */
@@ -228,7 +226,8 @@ export interface BatchContext {
   log(name: string, value: Tensor): void;
 }
 
-export interface TextAttackRequest {
+/** Returns texts that fool the model, or null. Without examples, checks that it can run. */
+export type FindAdversarialTexts = (request: {
   /** An attack with its options, such as `genetic:population=20`. */
   readonly attack: string;
   readonly maskedLm: string | null;
@@ -238,10 +237,7 @@ export interface TextAttackRequest {
   readonly maxQueries: number | null;
   readonly precision: "auto" | "bf16" | "int8" | "fp32";
   onResult?(done: number): void;
-}
-
-/** Returns texts that fool the model, or null. Without examples, checks that it can run. */
-export type FindAdversarialTexts = (request: TextAttackRequest) => Promise<readonly (readonly string[] | null)[]>;
+}) => Promise<readonly (readonly string[] | null)[]>;
 
 /** Validation metrics by name: those of evaluation/metrics.ts and the methods' extra metrics. */
 export type Metrics = Readonly<Record<string, number>>;

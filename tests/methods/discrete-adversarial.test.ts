@@ -6,7 +6,7 @@ import { train as trainRun } from "../../src/actions/train/train.js";
 import { listen } from "../../src/base/events.js";
 import { createMethods } from "../../src/methods/index.js";
 import { free, scope, tensor } from "../../src/tensor/index.js";
-import { Interrupted, type TextAttackRequest, train } from "../../src/train/index.js";
+import { type FindAdversarialTexts, Interrupted, train } from "../../src/train/index.js";
 import { writeMaskedLm } from "../actions/substitutions/masked-lm.js";
 import { computeLogits } from "../models/tiny.js";
 import { expectClose } from "../rounding.js";
@@ -22,7 +22,7 @@ test.each([
   ["weighted cross-entropy", { classWeights: { b: 3 } }, (label: number) => (label === 1 ? 3 : 1)],
 ] as const)("adds the %s of the texts that fooled the model at the last attack", async (_, settings, weigh) => {
   const model = tinyModel();
-  const requests: TextAttackRequest[] = [];
+  const requests: Parameters<FindAdversarialTexts>[0][] = [];
   const losses: Record<string, unknown>[] = [];
   const expected: number[] = [];
   const job = tinyJob(

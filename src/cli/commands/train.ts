@@ -11,7 +11,7 @@ import { trainInProcesses } from "../../jobs/train-in-processes.js";
 import { getDefaultRunFolder } from "../../runs/run-files.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { runConfigSchema } from "../../settings/config.js";
-import { type ConfigSources, type ResolvedRun, readRun } from "../../settings/read-config.js";
+import { type ResolvedRun, readRun } from "../../settings/read-config.js";
 import { Interrupted, type Ranks, trainSettingsSchema } from "../../train/index.js";
 import { ExitCode } from "../command.js";
 import type { Io } from "../io.js";
@@ -77,7 +77,7 @@ export async function readTrainRun(options: TrainCommandOptions): Promise<Resolv
   return readRun({ ...(await findBase(options)), flags: { ...Object.fromEntries(flags), ...graphs } });
 }
 
-async function findBase(options: TrainCommandOptions): Promise<ConfigSources> {
+async function findBase(options: TrainCommandOptions): Promise<Parameters<typeof readRun>[0]> {
   const { config: file, allowCode, set = [], model, resume, out } = options;
   const trust = allowCode ? "user" : "data";
   if (file !== undefined || model !== undefined || !resume) return { file, trust, set };

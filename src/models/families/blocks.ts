@@ -144,8 +144,6 @@ export function addBertEmbeddings(list: ShapeList, config: EncoderConfig & Learn
 
 export const bertProjections = ["query", "key", "value"] as const;
 
-type Qkv = readonly [query: Tensor, key: Tensor, value: Tensor];
-
 /** Self-attention with the weights `name.part`: [batch, length, hidden] -> [batch, query, hidden]. */
 export function selfAttend(
   config: EncoderConfig,
@@ -188,7 +186,7 @@ function attendShort(
 /** Attention of all heads to padded texts: projections [batch, length, hidden] -> [batch, query, hidden]. */
 export function attendPadded(
   { numAttentionHeads, attentionDropout }: EncoderConfig,
-  qkv: Qkv,
+  qkv: readonly [Tensor, Tensor, Tensor],
   bias: Tensor | null,
   mode: ForwardMode,
 ): Tensor {
@@ -199,7 +197,7 @@ export function attendPadded(
 /** Attention within each text of a packed batch: [1, token, hidden] -> [1, query token, hidden]. */
 function attendPacked(
   { numAttentionHeads, attentionDropout }: EncoderConfig,
-  qkv: Qkv,
+  qkv: readonly [Tensor, Tensor, Tensor],
   { starts, firstStarts, maxLength }: Packing,
   firstOnly: boolean,
   mode: ForwardMode,
