@@ -58,8 +58,10 @@ export async function verifyResults(
     const task = await loadConfiguredTask(config, callbacks);
     return { task, examples: limitExamples(task, await task.load("test"), config.maxTestSamples, 0) };
   });
+  const missing = Object.keys(results.test).filter((key) => !(key in written.test));
+  const lacking = { count: missing.length, what: `numbers that the test result lacks (${missing})`, isVerified: false };
   const found: FileVerification[] = [
-    { journal: path, lines: results.test.examples, classes: [...tested, ...(await listRecorded(run))] },
+    { journal: path, lines: results.test.examples, classes: [...tested, lacking, ...(await listRecorded(run))] },
   ];
   const adversarial = await readJsonIfExists(run.path("advglue"), advglueResultSchema, "the result");
   if (adversarial) {
