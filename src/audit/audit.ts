@@ -1,5 +1,5 @@
 import { join, relative } from "node:path";
-import { loadRequestedTask } from "../actions/load/load-task.js";
+import { limitExamples, loadRequestedTask } from "../actions/load/load-task.js";
 import { isEndpoint } from "../actions/load/load-victim.js";
 import { openVictim } from "../actions/load/open-victim.js";
 import { loadClassifier } from "../actions/predict/text-classifier.js";
@@ -41,7 +41,7 @@ export interface AuditCallbacks extends Callbacks {
 }
 
 /** The fraction of the time after which no measurement goes on; the rest is for the result. */
-const measuredFraction = 0.97;
+const measuredFraction = 0.94;
 
 /**
  * Audits a classifier within a time limit: accuracy, attacks, proofs, input handling and data. Writes
@@ -113,7 +113,7 @@ export async function openAudit(
             await loadRequestedTask({ ...rest, task: null, slices: null, data: trainData }, known, run, { onEvent })
           ).load("test")
         : data === null && task.splits.includes("train")
-          ? await task.load("train")
+          ? limitExamples(task, await task.load("train"), run?.config.maxTrainSamples ?? null, run?.config.seed ?? 0)
           : null;
     const predictor = classifier?.predictor ?? victim.victim;
     return {
@@ -228,7 +228,11 @@ export async function createResult(
       trainHash: train && hashExamples(train),
       commit: readGitCommit(packageRoot),
     },
-    threatModel: describeThreat(context),
+    threatModel: describeThreat(
+      context,
+      Object.keys(attacks),
+      claims.some(({ id }) => id.startsWith("exact-")),
+    ),
     findings,
     claims,
     ...numbers,

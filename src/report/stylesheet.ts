@@ -181,6 +181,7 @@ del, ins, .badge { print-color-adjust: exact; -webkit-print-color-adjust: exact;
   color: var(--warn);
 }
 .badge.success { background: var(--bad-soft); color: var(--bad); }
+.badge.low { background: var(--line); color: inherit; }
 .badge.failed { background: var(--good-soft); color: var(--good); }
 .probabilities { font-size: .85rem; margin-bottom: .6rem; width: 100%; max-width: 24rem; table-layout: fixed; }
 .probabilities th, .probabilities td { padding: .15rem .8rem .15rem 0; border: 0; }

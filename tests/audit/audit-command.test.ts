@@ -1,7 +1,10 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { audit } from "../../src/audit/audit.js";
 import type { AuditRequest } from "../../src/audit/audit-request.js";
@@ -20,6 +23,7 @@ import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
 const out = join(folder, "audit");
+const main = join(import.meta.dirname, "../../dist/cli/main.js");
 const cpu = ["--device", "cpu", "--threads", "1", "--quiet"];
 const small = { attacks: ["pwws" as const], numExamples: 12, queryBudget: 60, maxChanges: 1 };
 const flags = ["--attack", "pwws", "--num-examples", "12", "--query-budget", "60", "--max-changes", "1"];
@@ -101,6 +105,47 @@ test("stopped before any step, it continues and gives the same result", async ()
   expect(readFileSync(join(folder, "stopped", "audit.html"), "utf8")).toBe(
     readFileSync(join(out, "audit.html"), "utf8"),
   );
+});
+
+/** Runs the command until so many steps are kept, and kills it in the next one. */
+async function killAfter(kept: number, argv: readonly string[], progress: string): Promise<void> {
+  const child = spawn(process.execPath, [main, ...argv], { stdio: ["ignore", "pipe", "ignore"] });
+  const exited = once(child, "exit");
+  // The plan is printed before the first step.
+  await Promise.race([once(child.stdout, "data"), exited]);
+  while (child.exitCode === null && Object.keys(JSON.parse(readFileSync(progress, "utf8")).steps).length < kept)
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  child.kill("SIGKILL");
+  await exited;
+}
+
+testLong("killed in any step, it continues and gives the same result", async () => {
+  const target = join(folder, "killed");
+  const path = join(target, "progress.json");
+  const progress = JSON.parse(readFileSync(join(out, "progress.json"), "utf8"));
+  cpSync(join(out, ".temper.json"), join(target, ".temper.json"), { recursive: true });
+  writeFileSync(path, JSON.stringify({ ...progress, steps: {}, seconds: 0 }));
+  const columns = ["--text-column", "text", "--label-column", "label", "--minutes", "5"];
+  const argv = ["audit", victim.run, "--data", victim.data, ...columns, ...flags, "--device", "cpu", "--threads", "1"];
+  for (const kept of Object.keys(progress.steps).keys()) await killAfter(kept, [...argv, "--out", target], path);
+  await audit(createRequest("killed"));
+  expect(read(join(target, "audit.json"))).toEqual(read(join(out, "audit.json")));
+});
+
+testLong("the command of the contract exits with 0 and writes page and data", async () => {
+  const target = join(folder, "contract");
+  const columns = ["--text-column", "text", "--label-column", "label", "--minutes", "1"];
+  const argv = ["audit", victim.run, "--data", victim.data, ...columns, "--out", target, "--json"];
+  const child = spawn(process.execPath, [main, ...argv], { stdio: ["ignore", "pipe", "ignore"] });
+  const [[code], printed] = await Promise.all([once(child, "exit"), text(child.stdout)]);
+  expect(code).toBe(0);
+  const { verdict, findings, clean, underAttack, ...others } = JSON.parse(printed) as AuditResult;
+  expect([typeof verdict, typeof clean, typeof underAttack]).toEqual(["string", "number", "number"]);
+  expect(others).toEqual({});
+  for (const finding of findings)
+    expect(Object.keys(finding)).toEqual(expect.arrayContaining(["id", "severity", "claim", "outcome", "evidence"]));
+  expect(existsSync(join(target, "audit.html"))).toBe(true);
+  expect(read(join(target, "audit.json"))).toMatchObject({ verdict, findings, clean, underAttack });
 });
 
 test("verify computes every claim again, and refuses a changed claim and a changed journal", async () => {

@@ -164,7 +164,7 @@ const [lengthTexts, endWords] = [6, 40];
 const sameAnswer = 1e-6;
 
 async function checkLength(context: AuditContext, drawn: readonly Example[]): Promise<Claim> {
-  const { examples, task } = context;
+  const { examples } = context;
   const words = drawn.flatMap((example) => getText(context, example).split(/\s+/).filter(Boolean));
   const take = (start: number, count: number): string =>
     Array.from({ length: count }, (_, i) => words[(start + i) % words.length]!).join(" ");
@@ -206,11 +206,16 @@ async function checkLength(context: AuditContext, drawn: readonly Example[]): Pr
     method: "the words after a length are exchanged; a bisection finds the length after which no probability changes",
     numbers: { ...(isComplete ? {} : { words: high }), longer },
     ids: isComplete ? [] : examples.filter((_, i) => lengths[i]! > high).map(({ id }) => id),
-    remedy: suggestTraining(
-      context,
-      `Train with more tokens, or let ${task.name} be read in windows (temper calibrate --windows).`,
-      { maxLength: Math.min(512, 32 * Math.ceil((1.5 * quantile(lengths, 0.99)) / 32)), out: "runs/longer" },
-    ),
+    remedy:
+      longer === 0
+        ? {
+            remedy:
+              "The audited texts are shorter. Refuse longer ones, or read them in windows (temper calibrate --windows).",
+          }
+        : suggestTraining(context, "Train with more tokens, or read texts in windows (temper calibrate --windows).", {
+            maxLength: Math.min(512, 32 * Math.ceil((1.5 * quantile(lengths, 0.99)) / 32)),
+            out: "runs/longer",
+          }),
   });
 }
 
