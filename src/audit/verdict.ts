@@ -71,7 +71,10 @@ export function describeVerdict({
         `${findings.length > listed.length ? ", and others" : ""}.`;
   // A robust model is the first thing to try, because it also changes what the other findings are about.
   const commands = findings.flatMap(({ area, evidence: { command } }) => (command === null ? [] : [{ area, command }]));
-  const best = commands.find(({ area }) => area === "attacked") ?? commands[0];
+  const best =
+    commands.find(({ command }) => command.startsWith("temper harden")) ??
+    commands.find(({ area }) => area === "attacked") ??
+    commands[0];
   const rest = notMeasured.length > 0 ? "audit again with more --minutes, because some was not measured" : null;
   const fallback = rest ?? "audit other texts, or keep this file as the baseline of the next version";
   const next = `Next: ${best ? `${best.command}${rest ? `, and ${rest}` : ""}` : fallback}.`;
