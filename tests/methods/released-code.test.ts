@@ -7,43 +7,11 @@ import { predictProbabilities } from "../../src/models/index.js";
 import { free } from "../../src/tensor/index.js";
 import { train } from "../../src/train/index.js";
 import { createTrainingContext } from "../../src/train/training-context.js";
-import { expectClose } from "../rounding.js";
 import { temporaryFolder } from "../temporary.js";
 import { texts, tinyDataset, tinyJob, tinyModel } from "./tiny.js";
-import { trainTiny } from "./train-tiny.js";
 
 // Options that follow the authors' released code where it differs from the papers.
 vi.stubEnv("TEMPER_CACHE", temporaryFolder());
-
-describe("ROSE with maskDuringWarmup: false", () => {
-  /** Trains six steps, of which three are warm-up, and returns the updated fraction per step. */
-  async function trainWithWarmup(
-    options: object,
-    stopAfter: number,
-  ): Promise<{ ratios: unknown[]; weights: Record<string, number[]> }> {
-    const method = ["rose", { updateRatio: 0.6, ...options }] as const;
-    const { weights, events } = await trainTiny([method], { warmupRatio: 0.5 }, { stopAfter });
-    return { ratios: events.map((event) => event["rose.updateRatio"]), weights };
-  }
-
-  test.each(["first", "second", "ensemble"])(
-    "%s: freezes nothing in the warm-up, and tensors after it",
-    async (variant) => {
-      const { ratios } = await trainWithWarmup({ variant, maskDuringWarmup: false }, 6);
-      expect(ratios.slice(0, 3)).toEqual([1, 1, 1]);
-      // Nine of the 16 layer weights have a rank of at most 60%.
-      for (const ratio of ratios.slice(3)) expectClose(ratio as number, 9 / 16);
-      const always = await trainWithWarmup({ variant }, 6);
-      expectClose(always.ratios[1] as number, 9 / 16);
-    },
-  );
-
-  test("the warm-up is that of ROSE that updates everything, to the bit", async () => {
-    const released = await trainWithWarmup({ maskDuringWarmup: false }, 3);
-    expect(released.weights).toEqual((await trainWithWarmup({ updateRatio: 1 }, 3)).weights);
-    expect(released.weights).not.toEqual((await trainWithWarmup({}, 3)).weights);
-  });
-});
 
 describe("ASCC with robustAccuracy: attacked", () => {
   test("counts texts that are correct after the attack, whatever they were before", async () => {
