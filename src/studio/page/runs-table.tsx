@@ -1,3 +1,4 @@
+import { Fragment } from "preact";
 import { memo } from "preact/compat";
 import { useState } from "preact/hooks";
 import { formatCount, formatPercent } from "../../base/format.js";
@@ -82,7 +83,15 @@ const Row = memo(
           <input type="checkbox" aria-label={`Select ${name}`} checked={isSelected} onChange={() => onToggle(id)} />
         </td>
         <td class="name">
-          <a href={linkTo("run", { id })}>{name}</a>
+          {/* A long path breaks between its folders. */}
+          <a href={linkTo("run", { id })}>
+            {name.split(/(?<=\/)/).map((part, i) => (
+              <Fragment key={i}>
+                {part}
+                <wbr />
+              </Fragment>
+            ))}
+          </a>
           <StateBadge state={state} />{" "}
           {degeneracy !== null && (
             <span class="degenerate" title={degeneracy}>
