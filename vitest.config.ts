@@ -35,7 +35,7 @@ const slow = [
   "tests/guide-commands.test.ts",
   "tests/scripts/chaos.test.ts",
   "tests/scripts/demo.test.ts",
-  "tests/sweeps/kill.test.ts",
+  "tests/sweeps/command.test.ts",
   "tests/sweeps/local.test.ts",
   "tests/sweeps/stages.test.ts",
 ];

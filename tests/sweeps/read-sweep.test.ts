@@ -383,4 +383,3 @@ select: { metric: accuracy }
     expect(({} as { polluted?: number }).polluted).toBeUndefined();
   });
 });
-

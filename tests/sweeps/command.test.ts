@@ -28,32 +28,29 @@ beforeAll(async () => {
   );
 });
 
-it.runIf(chooseExtent(0, 1) === 1)(
-  "two concurrent sweeps with one cache give the same table as one sweep",
-  async () => {
-    const cache = { TEMPER_CACHE: join(folder, "cache") };
-    const changes = {
-      rows: { rift: { methods: ["rift"] } },
-      seeds: [0],
-      evaluation: { attacks: { greedy: null }, numExamples: 10 },
-    };
-    const sweep = await writeTinySweep(join(folder, "sharing"), { ...changes, baseline: null });
-    const start = (name: string) =>
-      startTemper(["sweep", sweep, "--out", join(folder, name), "--no-estimate", "--quiet"], cache);
-    const both = [start("one"), start("two")];
-    for (const { ended } of both) expect(await ended).toMatchObject({ status: 0, stderr: "" });
-    // A later sweep finds complete cache entries.
-    const again = start("alone");
-    expect(await again.ended).toMatchObject({ status: 0, stderr: "" });
-    const alone = readTable(join(folder, "alone"));
-    expect([readTable(join(folder, "one")), readTable(join(folder, "two"))]).toEqual([alone, alone]);
-    const kinds = readdirSync(join(folder, "cache"));
-    expect(kinds).toContain("teacher");
-    expect(
-      kinds.flatMap((kind) => readdirSync(join(folder, "cache", kind))).filter((name) => /\.(lock|tmp)/.test(name)),
-    ).toEqual([]);
-  },
-);
+testLong("two concurrent sweeps with one cache give the same table as one sweep", async () => {
+  const cache = { TEMPER_CACHE: join(folder, "cache") };
+  const changes = {
+    rows: { rift: { methods: ["rift"] } },
+    seeds: [0],
+    evaluation: { attacks: { greedy: null }, numExamples: 10 },
+  };
+  const sweep = await writeTinySweep(join(folder, "sharing"), { ...changes, baseline: null });
+  const start = (name: string) =>
+    startTemper(["sweep", sweep, "--out", join(folder, name), "--no-estimate", "--quiet"], cache);
+  const both = [start("one"), start("two")];
+  for (const { ended } of both) expect(await ended).toMatchObject({ status: 0, stderr: "" });
+  // A later sweep finds complete cache entries.
+  const again = start("alone");
+  expect(await again.ended).toMatchObject({ status: 0, stderr: "" });
+  const alone = readTable(join(folder, "alone"));
+  expect([readTable(join(folder, "one")), readTable(join(folder, "two"))]).toEqual([alone, alone]);
+  const kinds = readdirSync(join(folder, "cache"));
+  expect(kinds).toContain("teacher");
+  expect(
+    kinds.flatMap((kind) => readdirSync(join(folder, "cache", kind))).filter((name) => /\.(lock|tmp)/.test(name)),
+  ).toEqual([]);
+});
 
 testLong("estimates the cost in a worker process without writing anything", async () => {
   const out = join(folder, "estimated");
