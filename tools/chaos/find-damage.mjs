@@ -37,6 +37,6 @@ export function findBadEnd({ code, signal, stderr }, isToldToStop) {
   // Before Node.js has loaded the program, a signal ends the process without a word.
   if (isToldToStop)
     return code === 0 || (code === 130 ? /Stopp/.test(stderr) : signal !== null && stderr === "") ? null : end;
-  const isExplained = [null, "SIGKILL", "SIGTERM", "SIGINT"].includes(signal);
-  return isExplained && [0, 1, 2, 130, 137, 143, null].includes(code) ? null : end;
+  const isExplained = [null, "SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"].includes(signal);
+  return isExplained && [0, 1, 2, 129, 130, 137, 143, null].includes(code) ? null : end;
 }
