@@ -108,7 +108,7 @@ export function listResources({ definition, options }: Attack): ResourceName[] {
 }
 
 /**
- * Gives an attack its resources. `constraints` are those of the request, which come first.
+ * Gives an attack its resources. `constraints` are those of the request, which come before its own.
  *
  * @example
  * const attack = equipAttack(deepwordbug(), { labels: ["ham", "spam"] });
@@ -123,6 +123,7 @@ export function equipAttack(
   if (missing)
     throw new UserError(`attack ${name} needs ${resourceFacts[missing].title}. ${resourceFacts[missing].hint}`);
   const recipe = definition.build(options, resources as AttackResources);
+  const all = [...constraints, ...recipe.constraints];
   const canUseGradients = definition.optional?.includes("gradient") ?? false;
   return {
     name,
@@ -130,7 +131,8 @@ export function equipAttack(
     hasBudget: definition.hasBudget ?? false,
     isChecked: definition.isChecked ?? false,
     isWhiteBox: usesGradients(definition) || (canUseGradients && resources.gradient !== undefined),
-    recipe: { ...recipe, constraints: [...constraints, ...recipe.constraints] },
+    // Constraints that ask no resource are the cheapest, so they reject first.
+    recipe: { ...recipe, constraints: [...all.filter((each) => !each.filter), ...all.filter((each) => each.filter)] },
     hashes: hashResources(attack, resources),
   };
 }

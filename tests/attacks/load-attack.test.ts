@@ -4,15 +4,17 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, test } from "vitest";
 import { attackRequestSchema } from "../../src/actions/attack/attack-request.js";
+import { noRepeat } from "../../src/attacks/constraints/words.js";
 import { describeAttacks } from "../../src/attacks/describe-attacks.js";
 import { attackNames, attackSpecSchema, checkAttack, equipAttack, loadAttack } from "../../src/attacks/load-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
+import type { Constraint } from "../../src/attacks/protocol.js";
 import { attacks } from "../../src/attacks/recipes/index.js";
 import { textfooler } from "../../src/attacks/recipes/textfooler.js";
-import type { AttackResources } from "../../src/attacks/resources.js";
+import type { AttackResources, SentenceEncoder } from "../../src/attacks/resources.js";
 import { invoke } from "../cli/invoke.js";
 import { temporaryFolder } from "../temporary.js";
-import { collect, createExample, scriptedVictim } from "./scripted.js";
+import { collect, createExample, createTable, scriptedVictim } from "./scripted.js";
 import { writeAttack } from "./write-attack.js";
 
 const folder = temporaryFolder();
@@ -27,6 +29,25 @@ describe("loadAttack", () => {
     expect(options).toEqual({ population: 60, iterations: 5 });
     const value = await loadAttack(textfooler({ target: "positive" }));
     expect(value).toMatchObject({ name: "textfooler", options: { target: "positive", neighbors: 50 } });
+  });
+
+  test("constraints that ask a resource come last, in their order", async () => {
+    const filter = (name: string): Constraint => ({
+      name,
+      *filter(candidates) {
+        yield* [];
+        return candidates;
+      },
+    });
+    const resources = { neighbors: createTable([]), encoder: {} as SentenceEncoder, labels: ["a", "b"] };
+    const { recipe } = equipAttack(await loadAttack("textfooler"), resources, [filter("of the request"), noRepeat]);
+    const names = recipe.constraints.map(({ name }) => name);
+    expect(names.slice(0, 2)).toEqual(["repeat", "repeat"]);
+    expect(names.slice(-3)).toEqual([
+      "of the request",
+      expect.stringContaining("part of speech"),
+      expect.stringContaining("similarity of at least"),
+    ]);
   });
 
   test("rejects unknown attacks and invalid options", async () => {

@@ -3,7 +3,8 @@ import fc from "fast-check";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { ReadyAttack } from "../../src/attacks/define-attack.js";
 import { SearchPool } from "../../src/attacks/pool.js";
-import type { QueryBudget } from "../../src/attacks/protocol.js";
+import type { Constraint, QueryBudget } from "../../src/attacks/protocol.js";
+import { type Resource, request } from "../../src/attacks/requests.js";
 import { Interrupted } from "../../src/base/errors.js";
 import { confirmAnswers } from "../../src/models/inference/confirm-answers.js";
 import { splitCalls } from "../../src/models/inference/predict-in-calls.js";
@@ -110,6 +111,37 @@ describe("SearchPool", () => {
       { outcome: "failed", nearTie: true, queries: 1 },
       { outcome: "failed", nearTie: true, queries: 1 },
     ]);
+  });
+
+  test("asks a resource for the next searches only, so that the first candidates are scored soon", async () => {
+    const order: string[] = [];
+    const encoder: Resource<string, number> = {
+      ...{ name: "counting", kind: "encoder" },
+      async compute(inputs) {
+        order.push(`${inputs.length} inputs`);
+        return inputs.map(() => 0);
+      },
+    };
+    const substitutes = ["a", "b", "c", "d", "e", "f"];
+    const examples = Array.from({ length: 6 }, (_, i) => createExample(`${i}`, [[`w${i}`, ...substitutes]]));
+    const attack = await createTableAttack("greedy", examples);
+    const costly: Constraint = {
+      name: "costly",
+      *filter(candidates) {
+        yield* request(encoder, new Array<string>(1500).fill(""));
+        return candidates;
+      },
+    };
+    const victim = scriptedVictim(2, (text) => {
+      order.push(text);
+      return [0.9, 0.1];
+    });
+    const pool = new SearchPool(victim, { maxPendingTexts: 6 });
+    const recipe = { ...attack.recipe, constraints: [costly] };
+    await collect(pool.run(examples, { ...attack, recipe }, { seed: 0 }));
+    // The size of the space and the search ask once each, for two searches together.
+    expect(order.slice(6, 9)).toEqual(["3000 inputs", "3000 inputs", "a"]);
+    expect(order.slice(9).filter((each) => each.endsWith("inputs"))).not.toEqual([]);
   });
 
   test("stops a search at its query budget with the best text so far", async () => {

@@ -1,4 +1,5 @@
 import type { Rng } from "../../base/rng.js";
+import { softmax } from "../../base/softmax.js";
 import type { EditedText } from "../edited-text.js";
 import {
   type Problem,
@@ -146,13 +147,6 @@ function computeLeapInertia(value: number, lowest: number, startMean: number, rn
 /** The mean value, rounded to three digits as in LEAP. */
 function computeMean(particles: readonly ScoredText[]): number {
   return Math.round((1000 * particles.reduce((sum, { value }) => sum + value, 0)) / particles.length) / 1000;
-}
-
-function softmax(values: readonly number[]): number[] {
-  const highest = Math.max(...values);
-  const exponentials = values.map((value) => Math.exp(value - highest));
-  const total = exponentials.reduce((sum, value) => sum + value, 0);
-  return exponentials.map((value) => value / total);
 }
 
 const alpha = 1.5;
