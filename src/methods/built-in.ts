@@ -1,4 +1,3 @@
-// The methods that come with this package, by name.
 export { ascc } from "./ascc/ascc.js";
 export { childTuning } from "./child-tuning.js";
 export { discreteAdversarial } from "./discrete-adversarial.js";

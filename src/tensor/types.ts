@@ -32,7 +32,6 @@ export function getDTypeName(code: number): DType {
   return name;
 }
 
-/** A device: "cpu", "cuda" or "cuda:N". */
 export type Device = "cpu" | "cuda" | `cuda:${number}`;
 
 /** Returns the index of a GPU: 1 for "cuda:1", 0 for "cuda". */

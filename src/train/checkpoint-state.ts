@@ -105,7 +105,6 @@ function rejectOtherFormat(content: Readonly<Record<string, unknown>>, path: str
   );
 }
 
-/** Compares the file of every group with its hash. */
 export async function verifyGroups(
   checkpoint: string,
   hashes: Readonly<Record<CheckpointGroup, string>>,

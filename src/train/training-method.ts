@@ -21,7 +21,6 @@ export type NamedTensors = ReadonlyMap<string, Tensor>;
  */
 export type PassName = string;
 
-/** A forward pass that is about to run. */
 export interface ForwardPass {
   readonly name: PassName;
   readonly mode: ForwardMode;
@@ -138,7 +137,6 @@ export interface TrainingJob extends Callbacks {
     readonly checkpoints: string;
     readonly adapter: string;
   } | null;
-  /** True if to continue from the newest checkpoint. */
   readonly resume: boolean;
   /** Called only by methods that need word substitutions. */
   readonly loadSubstitutions?: () => Promise<Substitutions>;
@@ -208,7 +206,6 @@ export interface BatchContext {
   pass(name: PassName, options?: ForwardPassOptions): ModelOutput;
   /** Runs an earlier pass again under another name, with dropout masks of its own. */
   repeatPass(name: PassName, newName: PassName): ModelOutput;
-  /** Returns whether a pass of this name has run. */
   hasPass(name: PassName): boolean;
   /** Runs two passes of the batch with different dropout masks as one batch of twice the size. */
   passTwice(first: PassName, second: PassName): readonly [ModelOutput, ModelOutput];
