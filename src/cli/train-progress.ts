@@ -8,12 +8,8 @@ export function createTrainProgress(io: Io, options: { quiet?: boolean | undefin
   const other = createCallbacks(io, quiet);
   let steps: Progress | undefined;
   let [step, examples, seconds, loss] = [0, 0, 0, Number.NaN];
-  const examplesPerSecond = (): number => (seconds > 0 ? examples / seconds : 0);
   // A GPU has no loss to show before the first one is read from it.
-  const listDetails = () => ({
-    ...(!Number.isNaN(loss) && { loss }),
-    "examples/s": formatNumber(examplesPerSecond(), 3),
-  });
+  const listDetails = () => ({ ...(!Number.isNaN(loss) && { loss }) });
   const printLine = (text: string): void => (steps ?? other).printLine(text);
   const start = ({ step: done, totalSteps: total }: Extract<TemperEvent, { type: "start" }>): void => {
     options.onStart?.();
@@ -50,7 +46,7 @@ export function createTrainProgress(io: Io, options: { quiet?: boolean | undefin
   return {
     onEvent,
     /** Training examples per second of optimizer steps; 0 before the first step. */
-    examplesPerSecond,
+    examplesPerSecond: (): number => (seconds > 0 ? examples / seconds : 0),
     end(): void {
       steps?.end();
       other.end();

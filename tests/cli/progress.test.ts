@@ -141,7 +141,7 @@ test("a training shows no loss before the first one is read from the device", ()
     onEvent({ type: "step", step: i + 1, totalSteps: 4, epoch: 0, examples: 8, seconds: 1, loss, learningRate: 1e-4 });
   }
   clock.mockRestore();
-  const lines = stderr.text.split("\n").filter((line) => line.includes("examples/s"));
+  const lines = stderr.text.split("\n").filter((line) => line.includes("steps/s"));
   expect(lines.map((line) => line.includes("loss"))).toEqual([false, true]);
 });
 
