@@ -107,6 +107,18 @@ test("stopped before any step, it continues and gives the same result", async ()
   );
 });
 
+test("a guard attack without a text of its labels has no numbers", async () => {
+  const labels = ["negative", "positive"] as const;
+  const audits = labels.map(async (benignLabel, i) => {
+    const attacks = [{ name: "guard", options: { benignLabel } }];
+    const positiveLabel = labels[1 - i]!;
+    return audit({ ...createRequest(`guard-${i}`), attacks, positiveLabel, numExamples: 1, maxChanges: 0 });
+  });
+  const results = await Promise.all(audits);
+  expect(results.map(({ attacks }) => Object.keys(attacks).length).sort()).toEqual([0, 1]);
+  for (const { verdict } of results) expect(verdict).not.toContain("NaN");
+});
+
 /** Runs the command until so many steps are kept, and kills it in the next one. */
 async function killAfter(kept: number, argv: readonly string[], progress: string): Promise<void> {
   const child = spawn(process.execPath, [main, ...argv], { stdio: ["ignore", "pipe", "ignore"] });

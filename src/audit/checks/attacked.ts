@@ -37,6 +37,12 @@ export async function checkAttack(context: AuditContext, name: string): Promise<
   const examples = context.examples.slice(0, plan.attackedTexts);
   // A program can pass an attack that no plan can name.
   const attacks = (request.attacks ?? plan.attacks).filter((spec) => spec.name === name);
+  const benign = task.labels.indexOf(String(attacks[0]?.options?.benignLabel));
+  if (examples.every(({ label }) => label === benign))
+    return {
+      claims: [],
+      missing: `attack ${name}: all ${formatCount(examples.length)} texts are ${task.labels[benign]}`,
+    };
   const settings = { ...selectSettings(context), queryBudget: plan.queryBudget, checks: true, resume: true };
   if (!context.isReplay)
     await measureAttacks({ ...settings, model, attacks, out }, callbacks, { task, examples }).catch(
@@ -49,8 +55,9 @@ export async function checkAttack(context: AuditContext, name: string): Promise<
   if (!journal) throw new UserError(`${out}: there is no journal of ${name}. Audit again with more --minutes.`);
   const results = await readResults(journal);
   const left = examples.length - results.length;
+  const isStarted = results.some(({ label }) => label !== journal.target);
   return {
-    claims: [describeAttack(context, journal, results)],
+    claims: isStarted ? [describeAttack(context, journal, results)] : [],
     ...(left > 0 && { missing: `attack ${name}: ${formatCount(left)} of ${formatCount(examples.length)} texts` }),
   };
 }
@@ -108,8 +115,10 @@ export async function summarizeAttacked(context: AuditContext): Promise<{
   const attacks: Record<string, AttackedModel> = {};
   for (const [name, journal] of folder.journals) {
     const { summary, target } = journal;
-    const curve = listCurve(await readResults(journal), target, context.plan.queryBudget);
     const examples = journal.results.filter(({ label }) => label !== target).length;
+    // A stopped attack may have skipped texts only.
+    if (examples === 0) continue;
+    const curve = listCurve(await readResults(journal), target, context.plan.queryBudget);
     attacks[name] = { accuracy: curve.at(-1)!.accuracy, examples, successRate: summary.successRate, target, curve };
   }
   const all = Object.values(attacks);
