@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { formatInterval, formatPercent } from "../base/format.js";
-import { describeMetric, fprAtRecallPrefix, recallAtFprPrefix } from "./metric-table.js";
+import { describeMetric, formatWithUnit, fprAtRecallPrefix, recallAtFprPrefix } from "./metric-table.js";
 import { normalQuantile } from "./special-functions.js";
 import { type Interval, intervalSchema, wilsonInterval } from "./statistics.js";
 
@@ -93,10 +92,10 @@ export function listGuardMetrics({
 
 /** Describes the operating points of a guard in a sentence. */
 export function describeGuardMetrics(metrics: ReturnType<typeof listGuardMetrics>): string {
-  const parts = metrics.map(
-    ({ id, value, interval: { low, high } }) =>
-      `${describeMetric(id).title} ${formatPercent(value)} (95% CI ${formatInterval(low, high)})`,
-  );
+  const parts = metrics.map(({ id, value, interval }) => {
+    const [shown, low, high] = [value, interval.low, interval.high].map((each) => formatWithUnit(id, each));
+    return `${describeMetric(id).title} ${shown} (95% CI ${low} to ${high})`;
+  });
   return `${parts.join(", ")}.`;
 }
 

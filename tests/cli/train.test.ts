@@ -146,7 +146,7 @@ describe("evaluate", () => {
     expect(people.stdout).toMatch(/label \\ predicted +negative +positive\nnegative +\d+ +\d+\npositive +\d+ +\d+\n/);
     expect(people.stdout).toMatch(/recall of positive +precision +--threshold\n/);
     expect(people.stdout).toMatch(
-      /AUC 0\.\d+ \(95% CI .*\); 25 texts of positive, 25 others\. At 95\.0% recall, .*\n$/,
+      /25 texts of positive, 25 others: AUC [01]\.\d+ \(95% CI .*\), false positives at 95% recall .*% \(95% CI .*\n$/,
     );
     const sample = await invoke([...args, "--max-samples", "10", "--json"]);
     const drawn = JSON.parse(sample.stdout) as { examples: number; confusionMatrix: number[][] };

@@ -2,8 +2,8 @@ import type { Command } from "@commander-js/extra-typings";
 import { evaluate, evaluateAdvglue, evaluateRequestSchema } from "../../actions/evaluate.js";
 import { UserError } from "../../base/errors.js";
 import { formatCount, formatInterval, formatNumber, formatPercent } from "../../base/format.js";
-import { formatWithUnit } from "../../evaluation/metric-table.js";
-import { computePrecision } from "../../evaluation/operating-points.js";
+import { formatWithUnit, recallAtFprPrefix } from "../../evaluation/metric-table.js";
+import { computePrecision, describeGuardMetrics, listGuardMetrics } from "../../evaluation/operating-points.js";
 import { describeGuard } from "../../proofs/certificates/index.js";
 import type { AdvglueResult, EvaluationResult } from "../../runs/results.js";
 import type { Io } from "../io.js";
@@ -90,7 +90,7 @@ function parseBenignOption(assignment: string, before: Record<string, string> = 
 
 function formatOperatingPoints(io: Io, { operatingPoints, positiveLabel, benign }: EvaluationResult): string {
   if (!operatingPoints) return "";
-  const { positives, negatives, auc, aucInterval, pointAtFpr, fprAtRecall } = operatingPoints;
+  const { positives, negatives, pointAtFpr } = operatingPoints;
   const rows = Object.entries(pointAtFpr).map(([rate, { recall, recallInterval, threshold }]) => [
     formatPercent(Number(rate)),
     formatPercent(recall),
@@ -101,13 +101,11 @@ function formatOperatingPoints(io: Io, { operatingPoints, positiveLabel, benign 
   const sets = benign.map(({ name, examples }) => `flagged of ${name} (${formatCount(examples)})`);
   const head = ["false-positive rate", `recall of ${positiveLabel}`, "95% CI", "--threshold", ...sets];
   const table = formatTable(io.stdout, rows, { head, numeric: [0, 1, 3, ...sets.map((_, i) => i + 4)] });
-  const alarms = Object.entries(fprAtRecall).map(
-    ([recall, rate]) =>
-      `At ${formatPercent(Number(recall))} recall, ${formatPercent(rate)} of the other texts are flagged.`,
+  const others = describeGuardMetrics(
+    listGuardMetrics(operatingPoints).filter(({ id }) => !id.startsWith(recallAtFprPrefix)),
   );
-  const area = `AUC ${formatNumber(auc)} (95% CI ${formatNumber(aucInterval.low)} to ${formatNumber(aucInterval.high)})`;
   const counts = `${formatCount(positives)} texts of ${positiveLabel}, ${formatCount(negatives)} others`;
-  return `\n${table}\n${area}; ${counts}. ${alarms.join(" ")}\n`;
+  return `\n${table}\n${counts}: ${others}\n`;
 }
 
 function formatSlices(io: Io, { slices, positiveLabel }: EvaluationResult): string {
