@@ -1,11 +1,5 @@
 import { formatPercent } from "../base/format.js";
 
-/**
- * The unit of a metric's values: a fraction of the examples, a score without such a count, or a
- * loss in nats.
- */
-export type MetricUnit = "fraction" | "score" | "nats";
-
 /** The meaning of a number. Every table, comparison and selection reads it from here. */
 export interface MetricDescription {
   readonly id: string;
@@ -13,7 +7,8 @@ export interface MetricDescription {
   readonly title: string;
   /** The direction of better values. */
   readonly direction: "higher" | "lower";
-  readonly unit: MetricUnit;
+  /** A fraction of the examples, a score without such a count, or a loss in nats. */
+  readonly unit: "fraction" | "score" | "nats";
 }
 
 /** Followed by the number of substitutions: the fraction of texts that provably survive them. */

@@ -1,4 +1,5 @@
 import { betaQuantile, normalQuantile } from "./special-functions.js";
+import type { Interval } from "./statistics.js";
 
 /** The examples that only one of two models gets right, out of all. */
 export interface PairedCounts {
@@ -45,19 +46,12 @@ function bisect(evaluate: (x: number) => number, low: number, high: number): num
   return (left + right) / 2;
 }
 
-/** One-sided 95% bounds of the accuracy of the first model minus that of the second. */
-export interface DifferenceBounds {
-  readonly difference: number;
-  readonly low: number;
-  readonly high: number;
-}
-
 /**
- * Computes bounds of a paired difference from Tango's score, which a true difference exceeds in at
- * most 5% of samples. The examples that only one model gets right bound it, too: the difference is
+ * Computes one-sided 95% bounds of the accuracy of the first model minus that of the second from Tango's score. A
+ * true difference exceeds them in at most 5% of samples. The examples that only one model gets right bound it, too: the difference is
  * at least minus the largest rate of losses. This bound is exact if there are only losses.
  */
-export function computeDifferenceBounds(counts: PairedCounts): DifferenceBounds {
+export function computeDifferenceBounds(counts: PairedCounts): Interval & { readonly difference: number } {
   const { onlyFirst, onlySecond, examples } = counts;
   if (examples < 1) throw new RangeError("expected at least one example");
   const difference = (onlyFirst - onlySecond) / examples;
@@ -88,7 +82,7 @@ function computeLargestRate(count: number, examples: number): number {
 export type GateVerdict = "passed" | "regressed" | "unresolved";
 
 /** Compares bounds with the largest drop that is allowed. */
-export function judgeDrop({ low, high }: Pick<DifferenceBounds, "low" | "high">, margin: number): GateVerdict {
+export function judgeDrop({ low, high }: Interval, margin: number): GateVerdict {
   if (low > -margin) return "passed";
   return high < -margin ? "regressed" : "unresolved";
 }

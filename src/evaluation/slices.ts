@@ -16,38 +16,32 @@ export const sliceSchema = z.object({
 });
 export type Slice = Readonly<z.output<typeof sliceSchema>>;
 
-/** A classified text with the value of its column, and its score if there is a positive label. */
-export interface SlicedText {
-  readonly slice: string;
-  readonly isCorrect: boolean;
-  readonly score: LabeledScore | null;
-}
-
-/** Summarizes the texts of each value, the most frequent first, at the thresholds of all texts. */
-export function summarizeSlices(texts: readonly SlicedText[], points: OperatingPoints | null): Slice[] {
+/**
+ * Summarizes the texts of each value, the most frequent first, at the thresholds of all texts. They have
+ * scores if there is a positive label.
+ */
+export function summarizeSlices(
+  texts: readonly { readonly slice: string; readonly isCorrect: boolean; readonly score: LabeledScore | null }[],
+  points: OperatingPoints | null,
+): Slice[] {
   const groups = [...groupBy(texts, ({ slice }) => slice)];
   return groups
     .sort(([a, { length: first }], [b, { length: second }]) => second - first || (a < b ? -1 : 1))
     .map(([name, own]) => {
       const correct = own.filter(({ isCorrect }) => isCorrect).length;
       const scores = own.flatMap(({ score }) => (score?.isPositive ? [score.score] : []));
-      const count = (threshold: number | null): number =>
-        threshold === null ? 0 : scores.filter((score) => score >= threshold).length;
-      const found = Object.entries(scores.length > 0 ? (points?.pointAtFpr ?? {}) : {}).map(
-        ([rate, { threshold }]) => [rate, count(threshold)] as const,
-      );
+      const computeRecall = (threshold: number | null) => {
+        const flagged = threshold === null ? 0 : scores.filter((score) => score >= threshold).length;
+        return { recall: flagged / scores.length, interval: wilsonInterval(flagged, scores.length) };
+      };
+      const limits = Object.entries(scores.length > 0 ? (points?.pointAtFpr ?? {}) : {});
       return {
         name,
         examples: own.length,
         accuracy: correct / own.length,
         interval: wilsonInterval(correct, own.length),
         positives: scores.length,
-        recallAtFpr: Object.fromEntries(
-          found.map(([rate, flagged]) => [
-            rate,
-            { recall: flagged / scores.length, interval: wilsonInterval(flagged, scores.length) },
-          ]),
-        ),
+        recallAtFpr: Object.fromEntries(limits.map(([rate, { threshold }]) => [rate, computeRecall(threshold)])),
       };
     });
 }

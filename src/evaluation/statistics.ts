@@ -79,17 +79,11 @@ export function mcNemar(
   return { exact: Math.min(1, 2 * tail), chiSquared, p: chiSquareTail(chiSquared) };
 }
 
-export interface TTestResult {
-  readonly t: number;
-  readonly degrees: number;
-  /** One-tailed: the probability of such a difference if the first were not larger. */
-  readonly p: number;
-}
-
 /**
- * One-tailed paired t-test that the first is larger. Both have the same seeds in the same order.
+ * One-tailed paired t-test that the first is larger. Both have the same seeds in the same order. `p` is the
+ * probability of such a difference if the first were not larger.
  */
-export function pairedTTest(first: readonly number[], second: readonly number[]): TTestResult {
+export function pairedTTest(first: readonly number[], second: readonly number[]) {
   if (first.length !== second.length)
     throw new RangeError(`expected pairs, received ${first.length} and ${second.length} values`);
   const differences = first.map((value, i) => value - second[i]!);
@@ -101,7 +95,7 @@ export function pairedTTest(first: readonly number[], second: readonly number[])
 const roundingTolerance = 1e-9;
 
 /** Without any variance, t is infinite even for two seeds. The sign test then gives the p-value. */
-function tTest(difference: number, error: number, degrees: number, count: number): TTestResult {
+function tTest(difference: number, error: number, degrees: number, count: number) {
   if (error <= roundingTolerance * Math.abs(difference)) {
     const p = 0.5 ** count;
     if (difference === 0) return { t: 0, degrees, p: 0.5 };
