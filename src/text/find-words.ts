@@ -35,20 +35,21 @@ export function findWords(text: string): WordRange[] {
 
 /** A character that makes a run a word. */
 const wordCharacter = /[\p{L}\p{N}\u02d7`\u00d7]/u;
-const unknownKind = 3;
-/** For each character: 2 if it makes a run a word, 1 if it is a mark inside of words, and 0 otherwise. */
+/** Kinds of characters: inside of words only, between words, or what makes a run a word. */
+const [markKind, gapKind, wordKind, unknownKind] = [0, 1, 2, 4];
 const kinds = new Uint8Array(1 << 16).fill(unknownKind);
 
 function findKind(point: number): number {
   const character = String.fromCodePoint(point);
-  return wordCharacter.test(character) ? 2 : Number(innerMarks.includes(character));
+  if (wordCharacter.test(character)) return wordKind;
+  return innerMarks.includes(character) ? markKind : gapKind;
 }
 
 /** Counts the words of texts, as `findWords` finds them. This takes a tenth of the time. */
 export function countWords(texts: readonly string[]): number {
   let count = 0;
   for (const text of texts) {
-    let isWord = false;
+    let isWord = 0;
     for (let i = 0; i < text.length; i++) {
       const code = text.charCodeAt(i);
       let kind = kinds[code]!;
@@ -59,12 +60,11 @@ export function countWords(texts: readonly string[]): number {
         if ((code & 0xf800) !== 0xd800) kinds[code] = kind;
         if (point > 0xffff) i++;
       }
-      if (kind === 0) {
-        count += Number(isWord);
-        isWord = false;
-      } else if (kind === 2) isWord = true;
+      // A gap ends a word, and a word character begins one. Branches would be mispredicted at each word.
+      count += isWord & kind;
+      isWord = (isWord | (kind >> 1)) & ~kind;
     }
-    count += Number(isWord);
+    count += isWord;
   }
   return count;
 }

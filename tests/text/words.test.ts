@@ -108,7 +108,16 @@ test("words are those of TextAttack 0.3.11", () => {
     "- ' * ...": [],
   };
   for (const [text, words] of Object.entries(table)) expect(split(text)).toEqual(words);
-  const all = [...Object.keys(table), "a -'- b", "it's caf\u00e9", "`", "x\u02d7y *", "a\nb\tc"];
+  const all = [
+    ...Object.keys(table),
+    "a -'- b",
+    "it's caf\u00e9",
+    "`",
+    "x\u02d7y *",
+    "a\nb\tc",
+    "\u{1d400}b \u{1f600}c",
+    "a\ud800b \udc00",
+  ];
   for (const text of all) expect(countWords([text, "two words"])).toBe(findWordPlaces([text, "two words"]).length);
   expect([isOneWord("it's"), isOneWord("two words"), isOneWord("no."), isOneWord("")]).toEqual([
     true,
