@@ -16,7 +16,7 @@ import type { TextPiece } from "../../text/text-pieces.js";
 import { loadTokenizer } from "../../text/tokenizer.js";
 import { getColors, type Io, write } from "../io.js";
 import { createIntegerParser } from "../options.js";
-import { formatPath } from "../output.js";
+import { formatPath, formatText } from "../output.js";
 
 export const note =
   "Without colors, a change is [-before-]{+after+}. What the model does not read, because it is behind --max-length, " +
@@ -127,6 +127,6 @@ function formatResult(
   const gold = labels[result.label] ?? `label ${result.label}`;
   return (
     `${bold(result.id)}  ${outcomeTitles[result.outcome]}: ${describe(result.before)} → ${describe(result.after)} ` +
-    `${dim(`(label ${gold}; ${changes})`)}\n${texts.map((text) => `  ${text}\n`).join("")}\n`
+    `${dim(`(label ${gold}; ${changes})`)}\n${texts.map((text) => `${formatText(io.stdout, `  ${text}`)}\n`).join("")}\n`
   );
 }
