@@ -1,14 +1,12 @@
 import { albert } from "./albert.js";
 import { bert } from "./bert.js";
-import { camembert } from "./camembert.js";
 import { debertaV2 } from "./deberta-v2.js";
 import { distilbert } from "./distilbert.js";
 import { electra } from "./electra.js";
 import type { EncoderFamily } from "./family.js";
 import { modernbert } from "./modernbert.js";
 import { mpnet } from "./mpnet.js";
-import { roberta } from "./roberta.js";
-import { xlmRoberta } from "./xlm-roberta.js";
+import { camembert, roberta, xlmRoberta } from "./roberta.js";
 
 const families: readonly EncoderFamily[] = [
   bert,

@@ -17,7 +17,7 @@ export function createRobertaMaskedLm(config: EncoderConfig): MaskedLmHead {
   return createMaskedLmHead(lmNames, config, config.hiddenSize, "gelu");
 }
 
-export function createRobertaFamily(names: {
+function createRobertaFamily(names: {
   readonly modelType: string;
   readonly className: string;
   readonly vocabSize: number;
@@ -44,3 +44,13 @@ export function createRobertaFamily(names: {
 }
 
 export const roberta = createRobertaFamily({ modelType: "roberta", className: "Roberta", vocabSize: 50265 });
+
+/** CamemBERT (Martin et al. 2020): RoBERTa in French. */
+export const camembert = createRobertaFamily({ modelType: "camembert", className: "Camembert", vocabSize: 30522 });
+
+/** XLM-RoBERTa (Conneau et al. 2020): RoBERTa in 100 languages. */
+export const xlmRoberta = createRobertaFamily({
+  modelType: "xlm-roberta",
+  className: "XLMRoberta",
+  vocabSize: 30522,
+});
