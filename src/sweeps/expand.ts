@@ -15,8 +15,6 @@ import type { SweepFile } from "./read-sweep.js";
 import type { Grid, GridPoint, SweepCell } from "./schema.js";
 import { linkToStageRuns, type StageRuns } from "./stages.js";
 
-type GridValues = Readonly<Record<string, unknown>>;
-
 /** Counts the runs that a sweep names. Runs that cells share count once per cell. */
 export function countRuns({ settings: { stages, rows, columns, grid, seeds } }: SweepFile): number {
   const countPoints = (keys: Grid): number => Object.values(keys).reduce((product, { length }) => product * length, 1);
@@ -102,7 +100,7 @@ function createCellSettings(
   sweep: SweepFile,
   row: string,
   column: string,
-  values: GridValues,
+  values: GridPoint["values"],
   seed: number,
 ): { readonly settings: object; readonly locate: (path: KeyPath) => string } {
   const { title: _, grid: rowGrid, columns: rowColumns = {}, ...rowSettings } = sweep.settings.rows[row]!;
@@ -125,14 +123,14 @@ function getGrid({ settings: { grid, rows } }: SweepFile, row: string): Grid {
 }
 
 /** Every combination of a grid's values. The last key varies fastest. */
-function expandGrid(grid: Grid): GridValues[] {
-  return Object.entries(grid).reduce<GridValues[]>(
+function expandGrid(grid: Grid): GridPoint["values"][] {
+  return Object.entries(grid).reduce<GridPoint["values"][]>(
     (all, [key, values]) => all.flatMap((before) => values.map((value) => ({ ...before, [key]: value }))),
     [{}],
   );
 }
 
-function formatRowName(row: string, values: GridValues): string {
+function formatRowName(row: string, values: GridPoint["values"]): string {
   const settings = Object.entries(values).map(([key, value]) => `${key.replace(/^.*\./, "")} ${JSON.stringify(value)}`);
   return row === "all" ? settings.join(", ") : `${row}, ${settings.join(", ")}`;
 }
