@@ -27,6 +27,7 @@ export function* request<Input, Output>(
   resource: Resource<Input, Output>,
   inputs: readonly Input[],
 ): ResourceGenerator<readonly Output[]> {
+  if (inputs.length === 0) return [];
   return (yield { resource: resource as unknown as Resource, inputs }) as readonly Output[];
 }
 

@@ -52,7 +52,7 @@ function createContextConstraint({ encoder, minSimilarity, cache }: ContextFilte
       });
       const missing = contexts.filter(({ name }) => cache?.get(name) === undefined);
       const texts = [...new Set(missing.flatMap(({ windows }) => windows))];
-      const vectors = texts.length > 0 ? yield* request(encoder, texts) : [];
+      const vectors = yield* request(encoder, texts);
       const byText = new Map(texts.map((text, i) => [text, vectors[i]!]));
       for (const { origin, words, name, windows } of contexts) {
         const stored = cache?.get(name);

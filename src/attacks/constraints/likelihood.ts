@@ -10,8 +10,8 @@ export function maxLikelihoodDrop(model: MaskedLanguageModel, limit: number): Co
     name: `log-likelihood at most ${limit} below the original word (${model.name})`,
     *filter(candidates) {
       const replaced = candidates.filter(isReplacement);
-      const before = yield* measure(
-        model,
+      const before = yield* request(
+        model.likelihood,
         replaced.map(({ original, origin }) => getQuery(original, origin)),
       );
       const after = yield* measureNew(model, replaced);
@@ -47,8 +47,8 @@ function measureNew(
   model: MaskedLanguageModel,
   candidates: readonly EditedText[],
 ): ResourceGenerator<readonly number[]> {
-  return measure(
-    model,
+  return request(
+    model.likelihood,
     candidates.map((candidate) => getQuery(candidate, candidate.position)),
   );
 }
@@ -56,11 +56,4 @@ function measureNew(
 function getQuery(text: EditedText, position: number): WordQuery {
   const { field, start, end } = text.slots[position]!;
   return { text: text.texts[field]!, start, end };
-}
-
-function* measure(
-  { likelihood }: MaskedLanguageModel,
-  queries: readonly WordQuery[],
-): ResourceGenerator<readonly number[]> {
-  return queries.length === 0 ? [] : yield* request(likelihood, queries);
 }

@@ -9,13 +9,13 @@ import {
   type SearchRequest,
   score,
 } from "../protocol.js";
-import { request } from "../requests.js";
 import type { GradientSource } from "../resources.js";
 import { beamSearch } from "./beam.js";
 import { exhaustiveSearch, hasAtMost } from "./exhaustive.js";
 import { geneticSearch } from "./genetic.js";
 import { climb } from "./local-search.js";
 import { drawIndex } from "./population.js";
+import { requestNorms } from "./word-importance-ranking.js";
 
 /** Exact results on validation texts: other shares are not better, and nothing is missed (docs/reports/exact.md). */
 const defaultSettings = {
@@ -136,17 +136,12 @@ function* restart(
 
 /** The gradient norms of the words at a local optimum. A word without a token has the smallest one. */
 function* measureNorms(
-  { label }: Problem,
+  problem: Problem,
   text: EditedText,
   positions: readonly number[],
   source: GradientSource,
 ): SearchGenerator<number[]> {
-  const [tokens] = yield* request(source, [{ texts: text.texts, label, flips: 0 }]);
-  const norms = positions.map((position) => {
-    const { field, start, end } = text.slots[position]!;
-    const own = tokens!.filter((token) => token.field === field && token.start < end && token.end > start);
-    return Math.max(0, ...own.map(({ norm }) => norm));
-  });
+  const norms = (yield* requestNorms(problem, text, positions, source)).map((own) => Math.max(0, ...own));
   const smallest = Math.min(...norms.filter((norm) => norm > 0), 1);
   return norms.map((norm) => Math.max(norm, smallest));
 }

@@ -112,14 +112,25 @@ function* measureWithout(
 }
 
 function* measureGradients(
-  { original: { text }, label }: Problem,
+  problem: Problem,
   positions: readonly number[],
   source: GradientSource,
 ): SearchGenerator<number[]> {
+  const norms = yield* requestNorms(problem, problem.original.text, positions, source);
+  return norms.map((own) => (own.length === 0 ? 0 : own.reduce((sum, norm) => sum + norm, 0) / own.length));
+}
+
+/** The norms of the loss gradient at the tokens of each word. */
+export function* requestNorms(
+  { label }: Problem,
+  text: EditedText,
+  positions: readonly number[],
+  source: GradientSource,
+): SearchGenerator<number[][]> {
   const [gradients] = yield* request(source, [{ texts: text.texts, label, flips: 0 }]);
   return positions.map((position) => {
     const { field, start, end } = text.slots[position]!;
     const tokens = gradients!.filter((token) => token.field === field && token.start < end && token.end > start);
-    return tokens.length === 0 ? 0 : tokens.reduce((sum, { norm }) => sum + norm, 0) / tokens.length;
+    return tokens.map(({ norm }) => norm);
   });
 }
