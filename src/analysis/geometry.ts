@@ -110,7 +110,6 @@ const dataSchema = z.object({
   ),
 });
 type GeometryData = z.output<typeof dataSchema>;
-type GeometryModel = GeometryData["models"][number];
 
 export const geometry = defineAnalysis({
   name: "geometry",
@@ -137,8 +136,8 @@ export const geometry = defineAnalysis({
       );
     const loadFeatures = (load: () => Promise<Model>): Promise<Float32Array[]> =>
       withModel(sample, load, (model, batch) => batch.features(model.weights));
-    const models: GeometryModel[] = [];
-    const add = async (model: GeometryModel): Promise<void> => {
+    const models: GeometryData["models"][number][] = [];
+    const add = async (model: GeometryData["models"][number]): Promise<void> => {
       models.push(model);
       await context.advance(models.length, runs.length + 1);
     };
@@ -180,7 +179,7 @@ function measureGeometry(
   classes: readonly number[],
   seed: number,
   options: Parameters<typeof tsne>[2],
-): GeometryModel {
+): GeometryData["models"][number] {
   const own = features.map(normalizeL2);
   const theirs = (teacher ?? features).map(normalizeL2);
   // Student and teacher share one embedding; only then can their angles be compared.

@@ -118,11 +118,6 @@ export interface TokenQuery {
   readonly candidateIds: ArrayLike<number>;
 }
 
-interface PositionsQuery {
-  readonly encoding: Encoding;
-  readonly positions: readonly number[];
-}
-
 /** Computes log p(candidate | text) at one position per text, where it normally has a mask. */
 export function scoreTokens(model: MaskedLm, queries: readonly TokenQuery[]): Float32Array[] {
   const rows = new Array<Float32Array>(queries.length);
@@ -139,7 +134,7 @@ export function scoreTokens(model: MaskedLm, queries: readonly TokenQuery[]): Fl
 
 export function predictAtPositions(
   model: MaskedLm,
-  queries: readonly PositionsQuery[],
+  queries: readonly { readonly encoding: Encoding; readonly positions: readonly number[] }[],
   topK: number,
 ): (readonly TokenPrediction[])[][] {
   const { tokenizer } = model;
@@ -163,7 +158,7 @@ export function predictAtPositions(
 
 function forEachBatch(
   { config, weights, tokenizer }: MaskedLm,
-  queries: readonly PositionsQuery[],
+  queries: Parameters<typeof predictAtPositions>[1],
   visit: (logits: Tensor, sources: readonly { readonly index: number; readonly place: number }[]) => void,
 ): void {
   const encodings = queries.map(({ encoding }) => encoding);

@@ -18,20 +18,21 @@ interface EvaluationItem {
   readonly seed: number;
 }
 
-/** An analysis by its index in the plan, with row and seed if it takes one run at a time. */
-interface AnalysisItem {
-  readonly kind: "analyze";
-  readonly index: number;
-  readonly column: string;
-  readonly row?: string;
-  readonly seed?: number;
-}
-
 /**
  * One request of a sweep by its place in the plan. Which run an evaluation needs is known only when
  * the runs of its cell have finished; then the item becomes a request.
  */
-export type WorkItem = { readonly kind: "train"; readonly run: string } | EvaluationItem | AnalysisItem;
+export type WorkItem =
+  | { readonly kind: "train"; readonly run: string }
+  | EvaluationItem
+  /** An analysis by its index in the plan, with row and seed if it takes one run at a time. */
+  | {
+      readonly kind: "analyze";
+      readonly index: number;
+      readonly column: string;
+      readonly row?: string;
+      readonly seed?: number;
+    };
 
 /** Items that may be executed concurrently. A phase needs the ones before. */
 export interface WorkPhase {
@@ -186,7 +187,11 @@ export function createEvaluation(
 }
 
 /** The figures of an analysis go into the first run, where the report finds them. */
-async function resolveAnalysis(out: string, plan: SweepPlan, item: AnalysisItem): Promise<ResolvedWork | null> {
+async function resolveAnalysis(
+  out: string,
+  plan: SweepPlan,
+  item: Extract<WorkItem, { kind: "analyze" }>,
+): Promise<ResolvedWork | null> {
   const { analyses } = plan.settings.evaluation;
   const { kind, options } = analyses[item.index]!;
   const cells = item.row === undefined ? listAnalyzedCells(plan, item.index) : [{ row: item.row, seed: item.seed! }];

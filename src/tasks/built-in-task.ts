@@ -14,22 +14,20 @@ import { type ColumnMapping, parseExamples, type ReadOptions } from "./parse-exa
 import { readTable } from "./read-table.js";
 import { createTask, type Split, type Task, type TaskSource } from "./task.js";
 
-interface HubLocation {
-  readonly repository: string;
-  readonly folder?: string;
-  /** The text columns. The column `label` has integers in the order of the labels. */
-  readonly texts: readonly string[];
-  readonly clean?: ColumnMapping["clean"];
-  /** The names of a split there, if they differ. The hub may have cut it into several. */
-  readonly splits?: Readonly<Partial<Record<Split, readonly string[]>>>;
-  /** Changes the examples of a split, so that they equal those of the original files. */
-  readonly restore?: (examples: readonly Example[]) => Example[];
-}
-
 export interface BuiltInTask extends DatasetLocation, Omit<TaskSource, "read" | "source"> {
   readonly splits: readonly Split[];
   /** Undefined if the dataset is not on the hub. */
-  readonly hub?: HubLocation;
+  readonly hub?: {
+    readonly repository: string;
+    readonly folder?: string;
+    /** The text columns. The column `label` has integers in the order of the labels. */
+    readonly texts: readonly string[];
+    readonly clean?: ColumnMapping["clean"];
+    /** The names of a split there, if they differ. The hub may have cut it into several. */
+    readonly splits?: Readonly<Partial<Record<Split, readonly string[]>>>;
+    /** Changes the examples of a split, so that they equal those of the original files. */
+    readonly restore?: (examples: readonly Example[]) => Example[];
+  };
   /** True if `--data` may be this file itself instead of its folder. */
   readonly acceptsFile?: (path: string) => boolean;
   readonly hasBrokenRows?: boolean;
@@ -93,7 +91,7 @@ const labelColumn = "label";
 
 async function readPart(
   repository: DatasetRepository,
-  hub: HubLocation,
+  hub: NonNullable<BuiltInTask["hub"]>,
   labels: readonly string[],
   part: string,
   options: ReadOptions,
@@ -116,7 +114,7 @@ async function readPart(
 }
 
 /** The files of a part: train.parquet, or train-00000-of-00002.parquet and so on. */
-function selectFiles(files: readonly HubFile[], { folder }: HubLocation, part: string): HubFile[] {
+function selectFiles(files: readonly HubFile[], { folder }: NonNullable<BuiltInTask["hub"]>, part: string): HubFile[] {
   return files.filter(({ path }) => {
     const name = posix.basename(path, ".parquet");
     const isPart = path.endsWith(".parquet") && (name === part || name.startsWith(`${part}-`));

@@ -9,20 +9,18 @@ import { createStepRunner, type StepRunner } from "./step-runner.js";
 import { type ActiveTraining, countParameters, createTrainingContext } from "./training-context.js";
 import type { TrainingJob } from "./training-method.js";
 
-export interface MeasuredStep {
-  readonly batchSize: number;
-  readonly length: number;
-  readonly flops: number;
-  readonly seconds: number;
-  /** Peak memory so far: of the device, or of the process on a CPU. */
-  readonly memoryBytes: number;
-}
-
 /** The cost of a training, measured on a few steps. All rates are seconds per FLOP of a forward pass. */
 export interface StepBenchmark {
   readonly parameters: number;
   /** Steps of increasing size. The first one is always measured. */
-  readonly steps: readonly MeasuredStep[];
+  readonly steps: readonly {
+    readonly batchSize: number;
+    readonly length: number;
+    readonly flops: number;
+    readonly seconds: number;
+    /** Peak memory so far: of the device, or of the process on a CPU. */
+    readonly memoryBytes: number;
+  }[];
   /** How often the methods pass over the training data before the first step. */
   readonly passes: number;
   readonly validateRate: number;
@@ -81,7 +79,7 @@ export async function benchmarkSteps(
     // Preparation takes as long as it does: with its time, only the smallest step would be measured.
     const deadline = now() + 1000 * seconds;
     const kinds = listStepKinds(training);
-    const steps: MeasuredStep[] = [];
+    const steps: StepBenchmark["steps"][number][] = [];
     for (const [i, batches] of sizes.entries()) {
       const flops = batches.reduce((sum, indices) => sum + countBatchFlops(job, train, indices), 0);
       const last = steps.at(-1);
@@ -208,7 +206,7 @@ const minRateFraction = 0.25;
 
 /** Fits the time to the two largest steps. With one, the constant is the given one. */
 export function fitStepTime(
-  steps: readonly MeasuredStep[],
+  steps: StepBenchmark["steps"],
   perStep = 0,
 ): { readonly perStep: number; readonly rate: number } {
   const [last, before] = [steps.at(-1)!, steps.at(-2)];

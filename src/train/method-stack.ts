@@ -20,12 +20,10 @@ import type {
   TrainingMethod,
 } from "./training-method.js";
 
-interface MethodTask {
-  readonly name: string;
-  readonly task: string;
-}
-
-function createConflict(one: MethodTask, other: MethodTask): UserError {
+function createConflict(
+  one: Readonly<Record<"name" | "task", string>>,
+  other: Readonly<Record<"name" | "task", string>>,
+): UserError {
   return new UserError(
     `methods: ${one.name} cannot be combined with ${other.name}: ` +
       `${one.name} ${one.task}, and ${other.name} ${other.task}. Remove one of them.`,
@@ -43,7 +41,7 @@ export class MethodStack {
   }
 
   checkCompatibility(job: TrainingJob): void {
-    const owners = new Map<string, MethodTask>();
+    const owners = new Map<string, Readonly<Record<"name" | "task", string>>>();
     const freezing = this.methods.find(({ traits }) => traits?.exclusiveRoles?.training);
     for (const [i, method] of this.methods.entries()) {
       const { name } = method;

@@ -4,15 +4,6 @@ import { type Example, formatSplit, type Split, type Task } from "../../tasks/in
 import { drawExamples, drawRandomly } from "../../tasks/sample.js";
 import { loadLmConstraint } from "../../text/lm-constraint.js";
 
-export interface SampleRequest {
-  readonly split: Split;
-  readonly numExamples: number;
-  readonly seed: number;
-  readonly sampling?: "random" | "class-balanced";
-  readonly attackedLabel?: string | null;
-  readonly lmConstraint?: string | null;
-}
-
 export interface DrawnSample {
   readonly examples: readonly Example[];
   /** The number of texts that the language-model constraint covers, and the total; null without one. */
@@ -24,7 +15,17 @@ export interface DrawnSample {
  * come from the texts that it covers, as in RIFT's released code. Attacking other texts without the
  * constraint would mix two attacks in one number.
  */
-export async function sampleAttacked(task: Task, request: SampleRequest): Promise<DrawnSample> {
+export async function sampleAttacked(
+  task: Task,
+  request: {
+    readonly split: Split;
+    readonly numExamples: number;
+    readonly seed: number;
+    readonly sampling?: "random" | "class-balanced";
+    readonly attackedLabel?: string | null;
+    readonly lmConstraint?: string | null;
+  },
+): Promise<DrawnSample> {
   const { split, numExamples, seed, sampling = "random", attackedLabel = null } = request;
   const lmConstraint = request.lmConstraint ? await loadLmConstraint(resolveTablePath(request.lmConstraint)) : null;
   const loaded = await task.load(split);

@@ -6,7 +6,7 @@ import { UserError } from "../../base/errors.js";
 import { checkLabels } from "../../models/index.js";
 import type { DataRequest } from "../../settings/config.js";
 import type { Example, Task } from "../../tasks/index.js";
-import { type DrawnSample, type SampleRequest, sampleAttacked } from "../attack/sample-attacked.js";
+import { type DrawnSample, sampleAttacked } from "../attack/sample-attacked.js";
 import { loadAttackResources, type WantedResources } from "./load-resources.js";
 import { loadRequestedTask } from "./load-task.js";
 import { type LoadedVictim, type LoadVictimOptions, loadVictim } from "./load-victim.js";
@@ -20,7 +20,7 @@ export interface OpenVictim extends LoadedVictim, AsyncDisposable {
   checkTask(task: Pick<Task, "name" | "labels">): void;
   loadTask(request: DataRequest): Promise<Task>;
   loadExamples(
-    request: DataRequest & SampleRequest,
+    request: DataRequest & Parameters<typeof sampleAttacked>[1],
     given: GivenExamples | null,
   ): Promise<DrawnSample & { readonly task: Task }>;
   loadAttacks(

@@ -36,11 +36,6 @@ export interface SafetensorsEntry {
   readonly end: number;
 }
 
-interface SafetensorsHeader {
-  readonly entries: ReadonlyMap<string, SafetensorsEntry>;
-  readonly metadata: Readonly<Record<string, string>>;
-}
-
 function createDamagedError(location: string, problem: string, options?: ErrorOptions): UserError {
   return new UserError(
     `${location}: ${problem}. The file is damaged or incomplete. Download it or train the model again.`,
@@ -49,7 +44,12 @@ function createDamagedError(location: string, problem: string, options?: ErrorOp
 }
 
 /** Parses and checks a header: ranges fit the shapes and together cover the data exactly. */
-function parseHeader(text: string, path: string, dataStart: number, fileSize: number): SafetensorsHeader {
+function parseHeader(
+  text: string,
+  path: string,
+  dataStart: number,
+  fileSize: number,
+): Pick<SafetensorsFile, "entries" | "metadata"> {
   const header = parseObject(text, path);
   let metadata: Record<string, string> = {};
   const entries: SafetensorsEntry[] = [];
@@ -156,7 +156,9 @@ export function quoteName(text: string): string {
   return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text);
 }
 
-export interface SafetensorsFile extends SafetensorsHeader {
+export interface SafetensorsFile {
+  readonly entries: ReadonlyMap<string, SafetensorsEntry>;
+  readonly metadata: Readonly<Record<string, string>>;
   readonly path: string;
   /** Reads the bytes of a tensor (little endian, row-major). */
   readSync(name: string): Uint8Array;
@@ -201,7 +203,11 @@ function readHeader(file: FileHandle, path: string, size: number): { text: strin
   }
 }
 
-function createSafetensorsFile(file: FileHandle, path: string, header: SafetensorsHeader): SafetensorsFile {
+function createSafetensorsFile(
+  file: FileHandle,
+  path: string,
+  header: Pick<SafetensorsFile, "entries" | "metadata">,
+): SafetensorsFile {
   return {
     ...header,
     path,
