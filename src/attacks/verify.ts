@@ -3,7 +3,7 @@ import { z } from "zod";
 import { UserError } from "../base/errors.js";
 import { Rng } from "../base/rng.js";
 import { describeDifference, findDifference, namedDataClass, type VerifiedClass } from "../base/verification.js";
-import { formatExample } from "../tasks/example.js";
+import { type Example, formatExample } from "../tasks/example.js";
 import { locateWords } from "../text/find-words.js";
 import type { Substitutions } from "../text/substitutions.js";
 import { splitIntoPieces, type TextPiece } from "../text/text-pieces.js";
@@ -49,9 +49,12 @@ export async function verifyJournal(
     readonly tolerance?: number | undefined;
     /** Hashes of the model that the victim was exported from. Its journals are accepted, too. */
     readonly exportedFrom?: Readonly<Record<string, string>> | null | undefined;
+    /** The attacked examples, if they are known. Then an attack that was stopped holds for those that it finished. */
+    readonly examples?: readonly Example[] | undefined;
   } = {},
 ): Promise<JournalVerification> {
-  const { substitutions, tolerance = defaultTolerance, exportedFrom } = options;
+  const { substitutions, tolerance = defaultTolerance, exportedFrom, examples } = options;
+  const given = new Map(examples?.map((example) => [example.id, formatExample(example)]));
   const hashes = { ...victim.hashes, ...(substitutions && { substitutions: substitutions.hash }) };
   const outcomes = { skipped: 0, success: 0, failed: 0 };
   let header: JournalHeader | undefined;
@@ -65,7 +68,10 @@ export async function verifyJournal(
     const location = `${path}:${line}`;
     const { id, texts, label } = result;
     checkQueries(result, found, location);
-    data.update(formatExample({ id, texts, label }));
+    const formatted = formatExample({ id, texts, label });
+    if (!examples) data.update(formatted);
+    else if (given.get(id) !== formatted)
+      throw new UserError(`${location}: example ${id} is not among the attacked examples. Restore the file.`);
     if (ids.has(id))
       throw new UserError(`${location}: example ${id} occurs in an earlier line. Expected each example once.`);
     ids.add(id);
@@ -83,7 +89,8 @@ export async function verifyJournal(
   await replay(batch, victim, tolerance);
   const lines = ids.size;
   if (!header) throw new UserError(`${path}: the journal has no results yet. Continue it with --resume.`);
-  if (lines !== header.examples)
+  for (const formatted of given.values()) data.update(formatted);
+  if (!examples && lines !== header.examples)
     throw new UserError(
       `${path}:${lines + 1}: expected ${header.examples} results, but the journal ends after ${lines}. Continue it ` +
         "with --resume.",

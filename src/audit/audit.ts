@@ -8,13 +8,13 @@ import type { PredictProbabilities } from "../attacks/function-victim.js";
 import { Interrupted, UserError } from "../base/errors.js";
 import { stopIfAborted } from "../base/event-loop.js";
 import { type Callbacks, warn } from "../base/events.js";
-import { exists, sha256File, writeFileAtomic } from "../base/files.js";
+import { sha256File, writeFileAtomic } from "../base/files.js";
 import { acquireLock } from "../base/lock.js";
 import { claimFolder } from "../base/owned-folder.js";
 import { writeJson } from "../base/read-json.js";
 import { sha256Hex } from "../base/sha256.js";
 import { validate } from "../base/validate.js";
-import { checksFolder, findJournals, getJournalPath } from "../runs/attack-folder.js";
+import { checksFolder, findJournals, getJournalPath, readAttackFolder } from "../runs/attack-folder.js";
 import { hashExamples, readGitCommit, readPackageVersion } from "../runs/environment.js";
 import { findProofs } from "../runs/exact-folder.js";
 import { flattenData } from "../settings/config.js";
@@ -210,6 +210,7 @@ export async function createResult(
   const { request, victim, task, examples, train, plan } = context;
   const { attacks, underAttack, claims: adequacy } = await summarizeAttacked(context);
   const claims = [...found.flatMap((each) => each.claims), ...adequacy];
+  const hasProofs = claims.some(({ id }) => id.startsWith("exact-"));
   const rank = ({ severity }: Claim): number => severities.indexOf(severity!);
   const findings = claims.filter(({ severity }) => severity !== null).sort((a, b) => rank(a) - rank(b));
   const evaluation = evaluateAnswers(context);
@@ -228,28 +229,24 @@ export async function createResult(
       trainHash: train && hashExamples(train),
       commit: readGitCommit(packageRoot),
     },
-    threatModel: describeThreat(
-      context,
-      Object.keys(attacks),
-      claims.some(({ id }) => id.startsWith("exact-")),
-    ),
+    threatModel: describeThreat(context, Object.keys(attacks), hasProofs),
     findings,
     claims,
     ...numbers,
     notCovered: [...notCovered],
     plan,
-    files: await hashFiles(context),
+    files: await hashFiles(context, hasProofs),
     request: { ...settings, model, data: typeof data === "string" ? data : null },
   };
 }
 
-async function hashFiles(context: AuditContext): Promise<Record<string, string>> {
+/** Files that no claim follows from, such as those of a proof that was stopped, are no evidence. */
+async function hashFiles(context: AuditContext, hasProofs: boolean): Promise<Record<string, string>> {
   const attacks = getAttackFolder(context);
-  const paths: string[] = [];
-  for (const folder of [attacks, join(attacks, checksFolder)])
-    paths.push(...(await findJournals(folder)).map((name) => getJournalPath(folder, name)));
-  const proofs = getProofFolder(context);
-  if (await exists(proofs)) paths.push(...(await findProofs(proofs)));
+  const checks = join(attacks, checksFolder);
+  const paths = [...(await readAttackFolder(attacks)).journals.values()].map(({ path }) => path);
+  paths.push(...(await findJournals(checks)).map((name) => getJournalPath(checks, name)));
+  if (hasProofs) paths.push(...(await findProofs(getProofFolder(context))));
   const hashes = paths.map(async (path) => [relative(context.request.out, path), await sha256File(path)]);
   return Object.fromEntries(await Promise.all(hashes));
 }

@@ -57,16 +57,17 @@ async function verifyAudit(path: string, request: VerifyRequest, callbacks: Call
   const endpoint = { ...(recorded.request.endpoint as object | undefined), headers: {}, ...request.endpoint };
   const audited = { ...recorded.request, ...runtime, endpoint, model, out: folder, minutes: recorded.plan.minutes };
   const parsed = validate(auditRequestSchema, audited, `${path}: request`);
+  await using opened = await openAudit(model, parsed, callbacks);
+  let context = createContext(opened, parsed, recorded.plan, callbacks, true);
+  const attacked = context.examples.slice(0, recorded.plan.attackedTexts);
   const lines: VerifiedClass[] = [];
   const controls = Object.keys(recorded.files).filter((file) => basename(dirname(file)) === checksFolder);
   for (const file of Object.keys(recorded.files).filter((each) => !controls.includes(each))) {
-    const found = await verifyJournals({ ...request, journals: [join(folder, file)], model }, callbacks);
+    const found = await verifyJournals({ ...request, journals: [join(folder, file)], model }, callbacks, attacked);
     lines.push(...found.flatMap(({ classes }) => classes));
   }
   const what = "attacks that check others, whose files are those of the audit";
   if (controls.length > 0) lines.push({ count: controls.length, what, isVerified: false });
-  await using opened = await openAudit(model, parsed, callbacks);
-  let context = createContext(opened, parsed, recorded.plan, callbacks, true);
   const steps: StepResult[] = [];
   for (const step of listSteps(context)) {
     if (recorded.notMeasured.includes(step.name)) continue;

@@ -11,6 +11,7 @@ import type { AuditRequest } from "../../src/audit/audit-request.js";
 import { type AuditResult, auditResultSchema } from "../../src/audit/audit-result.js";
 import { verify } from "../../src/audit/verify-audit.js";
 import { Interrupted } from "../../src/base/errors.js";
+import type { TemperEvent } from "../../src/base/events.js";
 import { attack, evaluate } from "../../src/index.js";
 import type { AuditRow } from "../../src/studio/api.js";
 import { studio } from "../../src/studio/studio.js";
@@ -105,6 +106,26 @@ test("stopped before any step, it continues and gives the same result", async ()
   expect(readFileSync(join(folder, "stopped", "audit.html"), "utf8")).toBe(
     readFileSync(join(out, "audit.html"), "utf8"),
   );
+});
+
+test("an audit whose attack ran out of time is verified for the texts that it finished, and for no others", async () => {
+  const target = join(folder, "partial");
+  cpSync(out, target, { recursive: true });
+  const path = join(target, "progress.json");
+  const { "attack pwws": _, ...steps } = JSON.parse(readFileSync(path, "utf8")).steps;
+  writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, "utf8")), steps }));
+  const journal = join(target, "attacks", "pwws.jsonl");
+  writeFileSync(journal, `${readFileSync(journal, "utf8").split("\n").slice(0, 6).join("\n")}\n`);
+  // The next progress of the attack is the end of its time.
+  const onEvent = (event: TemperEvent): void => {
+    if (event.type === "progress" && event.stage.startsWith("attack")) throw new Interrupted("The time is over.");
+  };
+  const { notMeasured, attacks } = await audit(createRequest("partial"), { onEvent });
+  const { examples } = attacks.pwws!;
+  expect(examples).toBeLessThan(12);
+  expect(notMeasured).toEqual([`attack pwws: ${12 - examples} of 12 texts`]);
+  const { code, stderr } = await invoke(["verify", target, ...cpu]);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
 });
 
 test("a guard attack without a text of its labels has no numbers", async () => {

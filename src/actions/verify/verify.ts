@@ -24,6 +24,7 @@ import { findRunsAt } from "../../runs/expand-journals.js";
 import { RunFolder } from "../../runs/run-folder.js";
 import { resolveTablePath } from "../../settings/read-config.js";
 import { runtimeOptions, searchPrecision } from "../../settings/runtime-config.js";
+import type { Example } from "../../tasks/index.js";
 import { loadSubstitutions } from "../../text/load-substitutions.js";
 import { filterInVocabSubstitutes, matchCaseSensitively, type Substitutions } from "../../text/substitutions.js";
 import { attackRequestSchema } from "../attack/attack-request.js";
@@ -82,13 +83,14 @@ const otherPrecisionTolerance = 0.03;
  * returns the recorded probabilities. This proves that the model is fooled by the texts that fooled
  * it, and that no example is missing. With `repeat`, random searches run again and must end as
  * recorded; without it, nothing is proved about texts that are recorded as robust. Certificates and the
- * test results of runs are computed again. Throws a UserError at the first line that does not hold.
+ * test results of runs are computed again. If the attacked `examples` are given, attacks may have been stopped. Throws a UserError at the first line that does not hold.
  *
  *     await verify({ journals: ["runs/rose/attacks/pwws.jsonl"], model: "runs/rose" });
  */
 export async function verify(
   request: VerifyRequest,
   callbacks: Callbacks = {},
+  examples?: readonly Example[],
 ): Promise<(Verification | FileVerification)[]> {
   const parsed = validate(verifyRequestSchema, request, "verify");
   const done: (Verification | FileVerification)[] = [];
@@ -105,7 +107,7 @@ export async function verify(
     done.push(
       isCertified
         ? await verifyCertificates(journal, model, { device, threads }, callbacks)
-        : await verifyOne(journal, { ...parsed, model, ...(!canRepeat && { repeat: 0 }) }, callbacks),
+        : await verifyOne(journal, { ...parsed, model, ...(!canRepeat && { repeat: 0 }) }, callbacks, examples),
     );
   }
   reportProgress(callbacks, "verify", journals.length, journals.length, "journals");
@@ -149,7 +151,12 @@ async function findModel(journal: string): Promise<string> {
   throw new UserError(`${journal}: this journal is not in a run. Name the model that was attacked: --model FOLDER`);
 }
 
-async function verifyOne(journal: string, request: ParsedRequest, callbacks: Callbacks): Promise<Verification> {
+async function verifyOne(
+  journal: string,
+  request: ParsedRequest,
+  callbacks: Callbacks,
+  examples?: readonly Example[],
+): Promise<Verification> {
   const { header, isProof } = await readHeader(journal);
   if (!isProof && header.hashes.data === undefined)
     throw new UserError(`${journal}: the header has no hash of the attacked examples, so lines may be missing.`);
@@ -177,9 +184,11 @@ async function verifyOne(journal: string, request: ParsedRequest, callbacks: Cal
     substitutions,
     tolerance,
     exportedFrom: victim.local?.model.session?.exportedFrom,
+    examples,
   });
   const repeated = request.repeat > 0 ? await repeatSearches(journal, request, callbacks) : null;
-  const summary = (await checkAttackReport(journal)) ? [summaryClass] : [];
+  // The report of an earlier call says nothing about an attack that was stopped.
+  const summary = !examples && (await checkAttackReport(journal)) ? [summaryClass] : [];
   const table = header.hashes.substitutions === undefined ? null : { isKnown: substitutions !== undefined };
   const classes = [...listClasses(verification.outcomes, table, repeated ?? undefined), ...summary];
   return { journal, substitutions: substitutions?.name ?? null, ...verification, classes, repeated };
