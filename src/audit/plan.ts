@@ -61,7 +61,8 @@ export function planAudit(
   const queryBudget = request.queryBudget ?? budgets.findLast((budget) => budget * texts <= perAttack) ?? budgets[0]!;
   const affordable = Math.floor(perAttack / queryBudget);
   const words = mean(examples.map((each) => each.texts.reduce((sum, text) => sum + splitWords(text).length, 0)));
-  return {
+  // In the order of the schema, in which the page lists them.
+  return auditPlanSchema.parse({
     minutes,
     cleanTexts,
     inputTexts: Math.min(40, Math.max(10, Math.floor((0.05 * queries) / 30))),
@@ -70,7 +71,7 @@ export function planAudit(
     attackedTexts: Math.min(examples.length, request.numExamples ?? Math.min(maxAttacked, Math.max(10, affordable))),
     queryBudget,
     ...planExact(request, parts.exact * queries, words, cleanTexts),
-  };
+  });
 }
 
 /** As many substitutions as fit, with at least ten texts. */
