@@ -60,7 +60,8 @@ export function createClaim({ id, area, severity, claim, outcome, remedy, ...evi
   const { texts = [], ids = texts.flatMap((each) => each.id ?? []) } = evidence;
   const shown = texts.slice(0, maxTexts).map(({ text, ...rest }) => ({
     ...rest,
-    text: text.length > maxCharacters ? `${text.slice(0, maxCharacters)}…` : text,
+    // Half a character could not be written to a file.
+    text: text.length > maxCharacters ? `${text.slice(0, maxCharacters).replace(/[\ud800-\udbff]$/, "")}…` : text,
   }));
   return {
     id,

@@ -150,7 +150,11 @@ async function checkHiddenText(context: AuditContext, drawn: readonly Example[])
     numbers: Object.fromEntries(rates.map(({ name, rate }) => [name, rate])),
     texts: worst.passed.map((i) => {
       const { carrier, payload } = cases[i]!;
-      return { id: carrier.id, text: getText(context, carrier), note: `hidden behind it: ${payload.slice(0, 100)}` };
+      return {
+        id: carrier.id,
+        text: getText(context, carrier),
+        note: `hidden behind it: ${Array.from(payload).slice(0, 100).join("")}`,
+      };
     }),
     remedy: suggestTraining(context, remedy, canonical),
   });
