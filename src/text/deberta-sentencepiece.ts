@@ -108,7 +108,8 @@ function parseChecked(bytes: Uint8Array, path: string): readonly Piece[] {
   }
   const { pieces, modelType } = model;
   const isValid = pieces.every(({ piece, score }) => piece !== "" && Number.isFinite(score));
-  if (pieces.length === 0 || !isValid) throw new UserError(damaged);
+  const hasDoubles = new Set(pieces.map(({ piece }) => piece)).size < pieces.length;
+  if (pieces.length === 0 || !isValid || hasDoubles) throw new UserError(damaged);
   if (modelType !== UNIGRAM)
     throw new UserError(
       `${path}: expected a Unigram model, received model type ${modelType}. Save tokenizer.json with transformers.`,

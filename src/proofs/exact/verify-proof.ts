@@ -202,6 +202,7 @@ async function checkLines(
   const fail = (what: string): never => {
     throw new UserError(`${location}: ${what}. The proof was changed; restore the file or prove the text again.`);
   };
+  if (start.words.some(({ position }) => position >= original.length)) fail("a word is not in its text");
   const limit = budget ?? Number.POSITIVE_INFINITY;
   const substitutes = sizes.reduce((sum, size) => sum + size, 0);
   let [changes, done, scored] = [0, 0, 0];
