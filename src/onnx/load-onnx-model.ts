@@ -30,6 +30,7 @@ export async function loadOnnxModel(
   for (const path of await listOnnxFiles(file))
     await checkRegularFile(path, "the ONNX file", { kind: "weights", root: folder });
   const { padId } = tokenizer.special;
+  const isQuantized = precision === "int8";
   return {
     architecture: { config, head, pooling, numLabels: labels.length },
     weights: new Map(),
@@ -48,9 +49,10 @@ export async function loadOnnxModel(
         labels,
         padId,
         threads: options.threads,
-        isQuantized: precision === "int8",
+        isQuantized,
       }),
-      engine: `onnxruntime-node ${runtime.env.versions.node}`,
+      // Scores that an earlier version cached came from calls of several texts, which 8 bits do not allow.
+      engine: `onnxruntime-node ${runtime.env.versions.node}${isQuantized ? ", one text per call" : ""}`,
       hash: () => hashOnnxModel(folder, file),
       exportedFrom,
     },
