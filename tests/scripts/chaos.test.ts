@@ -9,26 +9,33 @@ import { isLong } from "../long.js";
 import { temporaryFolder } from "../temporary.js";
 
 const folder = temporaryFolder();
+const url = pathToFileURL("tools/chaos/workloads.mjs").href;
+const { createWorkloads } = (await import(url)) as {
+  createWorkloads(folder: string): { name: string; getCommand(out: string, program: string[]): string[] }[];
+};
+const inputs = join(folder, "inputs");
+mkdirSync(inputs);
+writeFileSync(join(inputs, "endpoint.txt"), "http://127.0.0.1:9/");
+const workloads = createWorkloads(inputs);
 
-// Other moments in every run of the suite. The seed, which is printed, repeats them.
-test("commands that are disturbed at random moments have the same results when they are resumed", () => {
-  // In `make test`, a training, one command with a journal, and one that creates a folder.
-  const workloads = isLong ? {} : { CHAOS_WORKLOADS: "train,attack,export" };
-  const extent = { CHAOS_KILLS: String(chooseExtent(4, 300)), CHAOS_WORKERS: "2" };
-  const env = { ...process.env, ...workloads, ...extent, TMPDIR: folder };
-  const { status, stdout, stderr } = spawnSync(process.execPath, ["tools/chaos/chaos.mjs"], { env, encoding: "utf8" });
-  expect({ status, stderr }, stdout).toEqual({ status: 0, stderr: "" });
-  expect(stdout).toMatch(/faults hit in \d+ rounds; each round was resumed and compared/);
-});
+// In `make test`, a training, one command with a journal, and one that creates a folder. Other moments
+// in every run of the suite. The seed, which is printed, repeats them.
+test.each(isLong ? workloads.map(({ name }) => name) : ["train,attack,export"])(
+  "%s: kills, signals and failing files at random moments change no result that is resumed",
+  (names) => {
+    const extent = { CHAOS_WORKLOADS: names, CHAOS_KILLS: String(chooseExtent(4, 15)), CHAOS_WORKERS: "2" };
+    const env = { ...process.env, ...extent, TMPDIR: folder };
+    const { status, stdout, stderr } = spawnSync(process.execPath, ["tools/chaos/chaos.mjs"], {
+      env,
+      encoding: "utf8",
+    });
+    expect({ status, stderr }, stdout).toEqual({ status: 0, stderr: "" });
+    expect(stdout).toMatch(/faults hit in \d+ rounds; each round was resumed and compared/);
+  },
+);
 
-test("make chaos covers every command that works for more than a moment", async () => {
-  const url = pathToFileURL("tools/chaos/workloads.mjs").href;
-  const { createWorkloads } = (await import(url)) as {
-    createWorkloads(folder: string): { name: string; getCommand(out: string, program: string[]): string[] }[];
-  };
-  mkdirSync(join(folder, "inputs"));
-  writeFileSync(join(folder, "inputs", "endpoint.txt"), "http://127.0.0.1:9/");
-  const covered = createWorkloads(join(folder, "inputs")).map(({ name, getCommand }) => {
+test("make chaos covers every command that works for more than a moment", () => {
+  const covered = workloads.map(({ name, getCommand }) => {
     const [program, command] = getCommand(mkdtempSync(join(folder, `${name}-`)), ["temper"]);
     return program === "temper" ? command! : name;
   });
