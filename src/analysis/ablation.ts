@@ -7,7 +7,7 @@ import { getColor } from "./colors.js";
 import { defineAnalysis, runsOption } from "./define-analysis.js";
 import type { Figure } from "./figure.js";
 import { getOption } from "./run-labels.js";
-import { type AttackedRun, findAttackedRuns, listAttacks } from "./tradeoff.js";
+import { findAttackedRuns, listAttacks, type MeasuredRun } from "./tradeoff.js";
 
 const metricsSchema = z.record(z.string(), z.number());
 
@@ -41,7 +41,7 @@ export const ablation = defineAnalysis({
   },
 });
 
-function collectAblation(runs: readonly AttackedRun[], by: string): AblationData {
+function collectAblation(runs: readonly MeasuredRun[], by: string): AblationData {
   const valued = runs.flatMap((run) => {
     const value = getOption(run.run, by);
     return value === null ? [] : [{ run, value }];

@@ -65,13 +65,13 @@ export const tradeoff = defineAnalysis({
   },
 });
 
-export interface AttackedRun {
+export interface MeasuredRun {
   readonly run: RunFolder;
   readonly measured: Omit<TradeoffData["runs"][number], "beta">;
 }
 
 /** Finds finished runs and reads their metrics. Skips unfinished attacks with a warning. */
-export async function findAttackedRuns(folders: readonly string[], context: Callbacks): Promise<AttackedRun[]> {
+export async function findAttackedRuns(folders: readonly string[], context: Callbacks): Promise<MeasuredRun[]> {
   return Promise.all(
     (await findLabeledRuns(folders)).map(async ({ run, label, results }) => {
       const [{ journals }, metrics] = [await run.attacks(), await readMetrics(run)];
@@ -101,7 +101,7 @@ export async function findAttackedRuns(folders: readonly string[], context: Call
 /** The attacks of RIFT's figure 4 come first. */
 const panelOrder = ["genetic", "pwws"];
 
-export function listAttacks(runs: readonly AttackedRun[]): string[] {
+export function listAttacks(runs: readonly MeasuredRun[]): string[] {
   const names = [...new Set(runs.flatMap(({ measured }) => Object.keys(measured.robust)))];
   const rank = (name: string): number => (panelOrder.includes(name) ? panelOrder.indexOf(name) : panelOrder.length);
   return names.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));

@@ -7,15 +7,13 @@ import { attacks } from "./recipes/index.js";
 import { type AttackResources, resourceFacts } from "./resources.js";
 
 /** Describes a built-in attack by name; without a name, all of them. */
-export function describeAttacks(name?: string): AttackDescription[] {
+export function describeAttacks(name?: string) {
   if (name !== undefined && !attacks.has(name))
     throw new UserError(`Unknown attack "${name}"${didYouMean(name, attackNames)}. Run temper attacks to list them.`);
   return (name === undefined ? [...attacks.values()] : [attacks.get(name)!]).map(describeAttack);
 }
 
-/** An attack for people: what it does, its parts, what it needs and costs, and its options. */
-export type AttackDescription = ReturnType<typeof describeAttack>;
-
+/** An attack for people: its purpose, its parts, what it needs and costs, and its options. */
 export function describeAttack(definition: AttackDefinition) {
   const { name, summary, paper, options, differences = null } = definition;
   const parsed = options.parse({});

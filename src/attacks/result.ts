@@ -100,17 +100,18 @@ export function readTarget(goal: string | undefined): number | null {
   return target === undefined ? null : Number(target);
 }
 
-interface AttackFinding
-  extends Pick<
+export function createAttackResult(
+  id: string,
+  label: number,
+  found: Pick<
     AttackResult,
     "outcome" | "queries" | "nearTie" | "ties" | "exhausted" | "exact" | "goal" | "isAttacked" | "space"
-  > {
-  readonly text: EditedText;
-  readonly before: Score;
-  readonly after: Score;
-}
-
-export function createAttackResult(id: string, label: number, found: AttackFinding): AttackResult {
+  > & {
+    readonly text: EditedText;
+    readonly before: Score;
+    readonly after: Score;
+  },
+): AttackResult {
   const { text, exact, ties = 0, goal, isAttacked } = found;
   const { original } = text;
   return {

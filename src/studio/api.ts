@@ -89,11 +89,7 @@ export interface PlaygroundModel {
   readonly reference: string;
   readonly labels: readonly string[];
   readonly fields: readonly string[];
-  readonly attacks: readonly AttackChoice[];
-}
-
-export interface AttackChoice extends FormOption {
-  readonly fields: readonly FormField[];
+  readonly attacks: readonly (FormOption & { readonly fields: readonly FormField[] })[];
 }
 
 export interface PlaygroundExample {

@@ -8,7 +8,7 @@ import { hardenRequestSchema } from "../harden/harden-request.js";
 import { methods } from "../methods/index.js";
 import { runConfigSchema } from "../settings/config.js";
 import { taskNames } from "../tasks/index.js";
-import type { AttackChoice, FormField, FormOption, JobRow } from "./api.js";
+import type { FormField, FormOption, JobRow, PlaygroundModel } from "./api.js";
 
 export type JobKind = JobRow["kind"];
 
@@ -64,7 +64,7 @@ function humanize(key: string): string {
 }
 
 /** Attacks with their one-line descriptions and their options. */
-export const attackChoices: readonly AttackChoice[] = [...attacks.values()].map((attack) => {
+export const attackChoices: PlaygroundModel["attacks"] = [...attacks.values()].map((attack) => {
   const { name, summary, options } = attack;
   const needsModel = getNeeds(attack, options.parse({})).includes("mlm");
   const { maskedLm } = recipeResourceOptions;

@@ -1,5 +1,5 @@
 import type { Command } from "@commander-js/extra-typings";
-import { type AttackDescription, describeAttack, describeAttacks } from "../../attacks/describe-attacks.js";
+import { describeAttack, describeAttacks } from "../../attacks/describe-attacks.js";
 import { loadAttack } from "../../attacks/load-attack.js";
 import { isModulePath } from "../../base/trust.js";
 import { type Io, write } from "../io.js";
@@ -22,13 +22,13 @@ export function define(command: Command, io: Io): void {
     });
 }
 
-function formatList(io: Io, attacks: readonly AttackDescription[]): string {
+function formatList(io: Io, attacks: ReturnType<typeof describeAttacks>): string {
   const rows = attacks.map(({ name, summary }) => [name, summary]);
   const table = formatTable(io.stdout, rows, { head: ["attack", ""] });
   return `${table}\n\nRun temper attacks NAME for the parts, options and resources of an attack.\n`;
 }
 
-function formatAttack(io: Io, attack: AttackDescription): string {
+function formatAttack(io: Io, attack: ReturnType<typeof describeAttack>): string {
   const { name, summary, paper, goal, transformations, constraints, search, cost, resources, differences } = attack;
   const list = (label: string, items: readonly string[]): string[][] =>
     items.map((item, i) => [i === 0 ? label : "", item]);

@@ -5,15 +5,18 @@ import { Probabilities } from "./probabilities.js";
 import type { WatchedSearch } from "./use-attacks.js";
 import { Problem, ReportPart } from "./widgets.js";
 
-interface AttackViewProps {
+export function AttackView({
+  watched,
+  labels,
+  pieces,
+  onTexts,
+}: {
   readonly watched: WatchedSearch;
   readonly labels: readonly string[];
   /** The text before the attack. */
   readonly pieces: Scored["pieces"];
   onTexts(texts: readonly string[]): void;
-}
-
-export function AttackView({ watched, labels, pieces, onTexts }: AttackViewProps) {
+}) {
   const { attack, step, end, problem, isRunning } = watched;
   return (
     <div class="attack">

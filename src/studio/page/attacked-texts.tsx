@@ -5,13 +5,6 @@ import { outcomeTitles } from "../../evaluation/outcomes.js";
 import type { JournalInfo, TextsPage } from "../api.js";
 import { Loading, Problem, ReportPart, SearchInput, Select, useDelayed, useLoaded } from "./widgets.js";
 
-interface AttackedTextsProps {
-  readonly id: string;
-  readonly journals: readonly JournalInfo[];
-  readonly table: string | null;
-  readonly folder: string;
-}
-
 const [pageSize, maxTexts] = [10, 200];
 const outcomeOptions = Object.entries(outcomeTitles).map(([value, title]) => ({ value, title }));
 
@@ -21,7 +14,17 @@ function toOption({ name, done, total }: JournalInfo): { readonly value: string;
 }
 
 /** Texts of an attack with their word diffs. The server searches; the page shows a part. */
-export function AttackedTexts({ id, journals, table, folder }: AttackedTextsProps) {
+export function AttackedTexts({
+  id,
+  journals,
+  table,
+  folder,
+}: {
+  readonly id: string;
+  readonly journals: readonly JournalInfo[];
+  readonly table: string | null;
+  readonly folder: string;
+}) {
   const [attack, setAttack] = useState("");
   const [outcome, setOutcome] = useState("");
   const [search, setSearch] = useState("");
