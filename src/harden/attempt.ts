@@ -49,9 +49,9 @@ export function hashData({ examples }: HardenData): string {
 }
 
 /** The settings of both trainings as one text, without those that only say where they are computed. */
-export function formatTraining({ settings, method }: HardenPlan): string {
+export function formatTraining({ settings, method, continuesStandard }: HardenPlan): string {
   const { device: _, precision: __, threads: ___, ...rest } = settings;
-  return JSON.stringify([rest, method]);
+  return JSON.stringify([rest, method, ...(continuesStandard ? ["continues the standard model"] : [])]);
 }
 
 export function listTrained(out: string): Set<ModelName> {

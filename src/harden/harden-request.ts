@@ -49,10 +49,10 @@ export const choiceTable = {
   method: {
     title: "method",
     schema: typedString<MethodReference>()
-      // Works with a few hundred texts: fewer and larger steps of the adversary, and a moderate weight.
-      .default("ascc:beta=4,innerSteps=2,innerLearningRate=3")
+      // Works with a few hundred texts: fewer and larger steps of the adversary, and a low weight.
+      .default("ascc:beta=1,innerSteps=2,innerLearningRate=3")
       .describe("method of the robust model"),
-    reason: "trains against the worst mixture of synonyms; its weight suits few texts",
+    reason: "continues the standard model against the worst mixture of synonyms; its weight suits few texts",
   },
   maxTrainSamples: {
     title: "training texts",

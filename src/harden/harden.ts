@@ -16,7 +16,7 @@ import type { MetricComparison } from "../evaluation/compare.js";
 import type { MethodReference } from "../methods/index.js";
 import { report } from "../report/index.js";
 import type { AttackReport } from "../runs/attack-folder.js";
-import { flattenData } from "../settings/config.js";
+import { flattenData, type RunConfigInput } from "../settings/config.js";
 import { resolveRun, userModules } from "../settings/read-config.js";
 import {
   checkNew,
@@ -146,6 +146,9 @@ async function preparePlan(
 /** An estimate is not exact, so a little more than was asked for needs no warning. */
 const tolerance = 1.2;
 
+/** The first steps against an adversary have gradients of a hundred times the usual norm. */
+const warmupRatio = 0.1;
+
 async function carryOut(
   request: ParsedHardenRequest,
   plan: HardenPlan,
@@ -153,9 +156,15 @@ async function carryOut(
 ): Promise<HardenResult> {
   const { out, resume, seed, attackedLabel, minContextSimilarity, device, precision, threads } = request;
   const folders = { standard: join(out, "standard"), robust: join(out, "robust") };
-  const trainModel = (name: ModelName, methods: readonly MethodReference[]): Promise<Run> => {
+  const trainModel = (name: ModelName, settings: RunConfigInput, methods: readonly MethodReference[]): Promise<Run> => {
     callbacks.onStage?.("train", `Training the ${name} model (${methods[0] ?? "standard fine-tuning"})`);
-    return train({ ...plan.settings, methods, out: folders[name], resume }, callbacks);
+    return train({ ...settings, methods, out: folders[name], resume }, callbacks);
+  };
+  // A model that knows the task keeps it. From pre-trained weights, a few hundred texts teach it only to ignore words.
+  const continued = {
+    ...plan.settings,
+    model: join(folders.standard, "model"),
+    train: { ...plan.settings.train, warmupRatio },
   };
   const attackModel = async (name: ModelName): Promise<AttackReport> => {
     callbacks.onStage?.("attack", `Attacking the ${name} model (${plan.attacks.join(", ")})`);
@@ -168,7 +177,10 @@ async function carryOut(
     );
     return measured.report!;
   };
-  const runs = { standard: await trainModel("standard", []), robust: await trainModel("robust", [plan.method]) };
+  const runs = {
+    standard: await trainModel("standard", plan.settings, []),
+    robust: await trainModel("robust", plan.continuesStandard ? continued : plan.settings, [plan.method]),
+  };
   const reports = { standard: await attackModel("standard"), robust: await attackModel("robust") };
   const { comparisons } = await compare(
     { runs: (["robust", "standard"] as const).map((name) => ({ name, folders: [folders[name]] })), seed },

@@ -30,6 +30,8 @@ export interface HardenPlan {
   /** The settings of both models, except for the method. */
   readonly settings: RunConfigInput;
   readonly method: MethodReference;
+  /** True if the robust model starts from the standard one. Methods of the user may need the pre-trained weights. */
+  readonly continuesStandard: boolean;
   readonly attacks: readonly AttackReference[];
   readonly numExamples: number;
 }
@@ -61,12 +63,13 @@ export function planHardening(request: ParsedHardenRequest, data: HardenData, si
   const batches = chooseBatches(request, task.labels, train, { length, steps: sizes.steps });
   const numExamples = Math.min(request.numExamples ?? countAttackedTexts(sizes, length), examples.test.length);
   const isLimited = limit < examples.train.length;
+  const hasDefaultMethod = isDefault(request, "method");
   /** A choice that depends on the data: the value, how it is shown if not as it is, and the reason. */
   const decided: Partial<Record<ChoiceKey, { value?: unknown; shown?: string; reason: string }>> = {
     ...data.choices,
     maxLength: { value: length, reason: `long enough for 95% of the texts, at most ${sizes.maxTokens}` },
     method: {
-      value: sizeMethod(request.method, sizes, isDefault(request, "method")),
+      value: hasDefaultMethod ? sizeMethod(request.method, sizes) : request.method,
       reason: choiceTable.method.reason,
     },
     maxTrainSamples: {
@@ -121,6 +124,7 @@ export function planHardening(request: ParsedHardenRequest, data: HardenData, si
       },
     },
     method: values.method as MethodReference,
+    continuesStandard: hasDefaultMethod,
     attacks: request.attacks,
     numExamples,
   };

@@ -55,8 +55,7 @@ function describeNextStep({ attacked, degeneracy, robustFolder, epochs }: Measur
   const longer = `--epochs ${2 * epochs}`;
   if (degeneracy.standard !== null)
     return `Next: add labeled texts or train longer (${longer}) in another --out, until the standard model learns the task.`;
-  if (degeneracy.robust !== null)
-    return `Next: train longer (${longer}) or with a weaker adversary (--method ascc:beta=1) in another --out.`;
+  if (degeneracy.robust !== null) return `Next: add labeled texts or train longer (${longer}) in another --out.`;
   const other = formatCommandLine(["temper", "attack", robustFolder, "--attack", "textfooler"]);
   const serve = formatCommandLine(["temper", "serve", robustFolder]);
   if (attacked.better === "first")
