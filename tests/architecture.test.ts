@@ -122,6 +122,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   train: ["index", "checkpoint", "training-method"],
   methods: ["index", "describe-methods"],
   analysis: ["index", "colors", "definitions", "figure", "plot-panel", "run-labels"],
+  audit: ["audit", "audit-request", "audit-result", "page", "verify-audit"],
   harden: ["harden", "harden-request"],
   sweeps: ["index", "compared-models", "plan"],
   serve: ["http", "serve-model"],
