@@ -157,7 +157,8 @@ pictures: setup
 
 ##@ Release
 
-filters: setup ## train the filters of `make try` again, into packages/temper-nlp-demo/filters (5 minutes)
+# Train the filters of `make try` again, into packages/temper-nlp-demo/filters (5 minutes)
+filters: setup
 	@node scripts/make-filters.mjs
 
 prebuilt: setup ## build the packages to publish into build/prebuilt
@@ -166,7 +167,8 @@ prebuilt: setup ## build the packages to publish into build/prebuilt
 release-check: prebuilt ## check versions, changelog, workflow, packed files and types, and run npx temper-nlp from them
 	@node scripts/release-check.mjs
 
-package-check: prebuilt ## install and run the packed package in an empty folder, without a compiler
+# Install and run the packed package in an empty folder, without a compiler
+package-check: prebuilt
 	@node scripts/package-check.mjs
 
 # BUNDLE="--model DIR --data DIR --part-size MB"
